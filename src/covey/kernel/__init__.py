@@ -1,0 +1,1 @@
+"""The contract between engines and hosts. Nothing here knows a protocol."""
