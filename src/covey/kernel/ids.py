@@ -6,7 +6,7 @@ parsed from the right, because a name may hold any character, slashes too.
 
 from typing import NamedTuple
 
-from covey.errors import MisuseError
+from covey.kernel.errors import MisuseError
 
 
 class ProcessId(NamedTuple):

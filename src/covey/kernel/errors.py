@@ -17,5 +17,5 @@ class WorldError(CoveyError):
     """The world was not as needed: a disk, a peer, a file of another version."""
 
 
-class BrokenInvariant(CoveyError):  # noqa: N818 - it names what happened, as the paper's invariants do
+class BrokenInvariant(CoveyError):
     """A bug in covey: a protocol reached a state that its paper forbids."""
