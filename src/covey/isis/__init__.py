@@ -1,0 +1,1 @@
+"""ISIS: site-to-site links and agreed site views (1985)."""
