@@ -15,6 +15,7 @@ larger message) wait for acknowledgement, `WINDOW` - 1 wait for an earlier one.
 
 from collections import deque
 
+from covey.kernel.errors import BrokenInvariant
 from covey.kernel.wire import MESSAGES_MAX
 
 WINDOW = 32
@@ -54,7 +55,7 @@ class RoundTrips:
 class Segment:
     """A numbered run of messages of one port, and when it was sent."""
 
-    __slots__ = ("again", "messages", "number", "port", "sent")
+    __slots__ = ("again", "arrived", "messages", "number", "port", "sent")
 
     def __init__(self, number: int, port: int, messages: list[bytes], sent: float) -> None:
         self.number = number
@@ -62,6 +63,8 @@ class Segment:
         self.messages = messages
         self.sent = sent
         self.again = False
+        self.arrived = False
+        """Beyond a gap: it need not be sent again, but those before it are not acknowledged."""
 
 
 class Channel:
@@ -121,10 +124,10 @@ class Channel:
             messages.append(self.queue.popleft()[1])
         return messages
 
-    def acknowledge(self, now: float, upto: int, beyond: int) -> None:
-        """Forget what has arrived; what is beyond a gap will not be sent again."""
+    def acknowledge(self, now: float, upto: int, beyond: int) -> bool:
+        """Forget what has arrived. False: it acknowledges what was never sent."""
         if upto >= self.next_number:
-            return
+            return False
         progress = False
         while self.under_way and self.under_way[0].number <= upto:
             segment = self.under_way.popleft()
@@ -135,9 +138,11 @@ class Channel:
         if progress:
             self.backoff = 1
             self.resend_at = now + self.trips.timeout if self.under_way else None
-        self.beyond = beyond
-
-    beyond = 0
+        for segment in self.under_way:
+            distance = segment.number - upto - 2
+            if distance >= 0 and beyond >> distance & 1:
+                segment.arrived = True
+        return True
 
     def due(self, now: float) -> list[Segment]:
         """Return the segments to send again now."""
@@ -145,8 +150,7 @@ class Channel:
             return []
         self.backoff = min(self.backoff * 2, BACKOFF_MAX)
         self.resend_at = now + self.trips.timeout * self.backoff
-        first = self.under_way[0].number
-        missing = [s for s in self.under_way if not (self.beyond >> (s.number - first - 1)) & 1 or s.number == first]
+        missing = [segment for segment in self.under_way if not segment.arrived]
         for segment in missing:
             segment.again = True
         return missing
@@ -171,3 +175,12 @@ class Channel:
         for number in self.early:
             beyond |= 1 << (number - self.received_upto - 2)
         return self.received_upto, beyond
+
+    def check(self) -> None:
+        """The bounds that the head of this module states."""
+        if len(self.queue) > QUEUE_MAX or len(self.under_way) > WINDOW or len(self.early) >= WINDOW:
+            raise BrokenInvariant(
+                f"a channel with {len(self.queue)} queued, {len(self.under_way)} under way, {len(self.early)} early"
+            )
+        if any(not self.received_upto + 1 < number <= self.received_upto + WINDOW for number in self.early):
+            raise BrokenInvariant(f"early segments {sorted(self.early)} after {self.received_upto}")

@@ -15,9 +15,9 @@ from covey.kernel.wire import Codec
 
 
 class Round(NamedTuple):
-    """The term of one view manager; a later one has a greater count (`covey.isis.sites` says why)."""
+    """The reign of one view manager; a later one has a greater term (`covey.isis.sites` says why)."""
 
-    count: int
+    term: int
     manager: ProcessId
 
 

@@ -50,6 +50,7 @@ class Engine(ABC):
 
     def __init__(self, around: Surroundings) -> None:
         self.me = around.me
+        self.random = around.random
         self.out: list[Effect] = []
         self.deadline: float | None = None
         self.drops: Counter[str] = Counter()
