@@ -70,8 +70,9 @@ from covey.isis.messages import (
     ViewMessage,
     encode,
 )
-from covey.kernel.effects import Append, Deliver, Halt, Install, Store
+from covey.kernel.effects import Append, Deliver, Halt, Install, Note, Store
 from covey.kernel.engine import Engine, Surroundings
+from covey.kernel.errors import BrokenInvariant
 from covey.kernel.ids import ProcessId
 
 PROMISED = "isis.promised"

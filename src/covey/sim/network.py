@@ -1,0 +1,110 @@
+"""The simulated network: what happens to a packet between two addresses.
+
+Delays come from tables of 256 equally likely values, so that a draw is one look-up and no distribution
+needs a mathematical library, whose last bit differs between machines. Packets overtake each other
+wherever their delays differ; `reorder` holds some back on top of that.
+"""
+
+from collections import Counter
+from random import Random
+
+from msgspec import Struct
+
+from covey.kernel.errors import MisuseError
+
+QUANTILES_MS = {
+    "instant": (0.01, 0.01),
+    "lan": (0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 0.8, 3.0),
+    "wan": (20.0, 22.0, 24.0, 26.0, 30.0, 36.0, 50.0, 90.0),
+    "rough": (0.2, 1.0, 2.0, 5.0, 10.0, 30.0, 80.0, 400.0),
+}
+"""Of the one-way delay: the least value, equally spaced quantiles, the greatest value."""
+
+QUEUE_S = 0.5
+"""A sender's queue holds what its bandwidth carries in that time; more is lost."""
+HELD_BACK = 8.0
+"""A packet that is held back takes so many times the delay that it drew."""
+
+
+class NetworkOptions(Struct, frozen=True, omit_defaults=True):
+    """The weather; each share is of all packets."""
+
+    delay: str = "lan"
+    """A name in `QUANTILES_MS`."""
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    bandwidth: float = 0.0
+    """Bytes per second that a process can send; 0 for no limit."""
+
+
+def delay_table(name: str) -> list[float]:
+    """Return 256 equally likely delays in seconds, interpolated between the quantiles of that name."""
+    if name not in QUANTILES_MS:
+        raise MisuseError(f"no delays named {name!r}; there are {', '.join(QUANTILES_MS)}")
+    quantiles = QUANTILES_MS[name]
+    table = []
+    for i in range(256):
+        position = i * (len(quantiles) - 1) * (1 / 256)
+        k = int(position)
+        table.append((quantiles[k] + (quantiles[k + 1] - quantiles[k]) * (position - k)) * 0.001)
+    return table
+
+
+class Network:
+    """Weather and cuts; `transit` draws a packet's fate."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random.random
+        self._bits = random.getrandbits
+        self.cuts: Counter[tuple[str, str]] = Counter()
+        """How many cuts keep packets of the first address from the second."""
+        self.lost: Counter[str] = Counter()
+        self._free_at: dict[str, float] = {}
+        self.set_weather(NetworkOptions())
+
+    def set_weather(self, weather: NetworkOptions) -> None:
+        self.weather = weather
+        self._table = delay_table(weather.delay)
+        self._loss = weather.loss
+        self._extras = bool(weather.duplicate or weather.reorder or weather.bandwidth)
+
+    def cut(self, pairs: list[tuple[str, str]]) -> None:
+        """Keep the packets of each first address from its second."""
+        self.cuts.update(pairs)
+
+    def mend(self, pairs: list[tuple[str, str]]) -> None:
+        """Take one cut of each pair back."""
+        for pair in pairs:
+            self.cuts[pair] -= 1
+            if self.cuts[pair] <= 0:
+                del self.cuts[pair]
+
+    def transit(self, now: float, source: str, to: str, size: int) -> tuple[float, ...]:
+        """Return when the copies of a packet arrive."""
+        if self.cuts and (source, to) in self.cuts:
+            self.lost["cut"] += 1
+            return ()
+        if self._loss and self._random() < self._loss:
+            self.lost["loss"] += 1
+            return ()
+        if self._extras:
+            return self._with_extras(now, source, size)
+        return (now + self._table[self._bits(8)],)
+
+    def _with_extras(self, now: float, source: str, size: int) -> tuple[float, ...]:
+        weather = self.weather
+        leaves = now
+        if weather.bandwidth:
+            leaves = max(now, self._free_at.get(source, 0.0))
+            if leaves - now > QUEUE_S:
+                self.lost["queue"] += 1
+                return ()
+            leaves += size / weather.bandwidth
+            self._free_at[source] = leaves
+        delay = self._table[self._bits(8)]
+        if self._random() < weather.reorder:
+            delay *= HELD_BACK
+        if self._random() < weather.duplicate:
+            return leaves + delay, leaves + self._table[self._bits(8)]
+        return (leaves + delay,)

@@ -1,0 +1,232 @@
+"""The world: virtual time, and everything that may befall the machines in it.
+
+`World(seed, ...)` owns one heap of what is to come. Ties are broken by a counter, all chance comes from
+one seeded `Random`, and nothing depends on the order of a set, on addresses or on real time: the same
+seed gives the same trace, byte for byte.
+"""
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from covey.kernel.effects import Effect
+from covey.kernel.engine import Engine, Surroundings
+from covey.kernel.errors import BrokenInvariant, MisuseError
+from covey.kernel.ids import ProcessId
+from covey.sim.machine import DOWN, Machine
+from covey.sim.network import Network, NetworkOptions
+from covey.trace import MemorySink, Recorder
+
+if TYPE_CHECKING:
+    from covey.trace import Member
+
+BURST_S = 0.001
+"""In burst mode a process wakes up so often to empty its socket."""
+SAME_INSTANT_MAX = 100_000
+"""More events than that in one instant are an endless loop."""
+
+Build = Callable[[Surroundings, Sequence[str]], Engine]
+"""Makes an engine of its surroundings and of all addresses."""
+
+
+class World:
+    """A simulated world; its methods are what a scenario is written in."""
+
+    def __init__(
+        self,
+        seed: int,
+        members: Sequence[str],
+        build: Build,
+        *,
+        recorder: Recorder | None = None,
+        run: str = "run",
+        burst: bool = False,
+        checking: bool = True,
+    ) -> None:
+        """`build` makes the engines of `members`; with `burst` they drain once for many packets."""
+        if len(set(members)) != len(members) or not members:
+            raise MisuseError(f"a world needs members with different names, not {list(members)}")
+        self.seed = seed
+        self.random = Random(seed)
+        self.now = 0.0
+        self.checking = checking
+        self.network = Network(self.random)
+        self.watchers: list[Callable[[Machine, Effect], None]] = []
+        self.packets = 0
+        self._recorder = Recorder(MemorySink()) if recorder is None else recorder
+        self._run = run
+        self._build = build
+        self._burst = burst
+        self._held: dict[str, list[tuple[str, bytes]]] = {}
+        self._heap: list[tuple[float, int, Any, Any, Any]] = []
+        self._count = 0
+        self.machines = {name: Machine(self, name) for name in members}
+
+    # ---- what machines ask for ----
+
+    def carry(self, source: str, to: str, packet: bytes) -> None:
+        """Send a packet on its way."""
+        machine = self.machines.get(to)
+        if machine is None:
+            return
+        for time in self.network.transit(self.now, source, to, len(packet)):
+            self._count += 1
+            heappush(self._heap, (time, self._count, machine, source, packet))
+
+    def listeners(self) -> Sequence[str]:
+        return list(self.machines)
+
+    def at(self, time: float, action: Callable[[], None]) -> None:
+        """Do something at a time."""
+        self._count += 1
+        heappush(self._heap, (time, self._count, None, action, None))
+
+    def set_timer(self, machine: Machine, time: float) -> None:
+        self._count += 1
+        heappush(self._heap, (time, self._count, machine, None, None))
+
+    def engine(self, around: Surroundings) -> Engine:
+        return self._build(around, list(self.machines))
+
+    def member(self, pid: ProcessId) -> "Member":
+        return self._recorder.member(self._run, pid.name, pid.incarnation)
+
+    def saw(self, machine: Machine, effect: Effect) -> None:
+        for watcher in self.watchers:
+            watcher(machine, effect)
+
+    # ---- time ----
+
+    def run_until(self, end: float) -> None:
+        """Let everything happen that is due by then."""
+        heap = self._heap
+        instant, repeats = self.now, 0
+        while heap and heap[0][0] <= end:
+            time, _, machine, what, packet = heappop(heap)
+            if time == instant:
+                repeats += 1
+                if repeats > SAME_INSTANT_MAX:
+                    raise BrokenInvariant(f"seed {self.seed}: more than {SAME_INSTANT_MAX} events at {time} s")
+            else:
+                instant, repeats = time, 0
+            self.now = time
+            if machine is None:
+                what()
+            elif what is None:
+                if machine.timer == time:
+                    machine.wake()
+            elif self._burst:
+                self._hold(machine, what, packet)
+            else:
+                self.packets += 1
+                machine.receive(what, packet)
+        self.now = max(self.now, end)
+
+    def run_for(self, seconds: float) -> None:
+        self.run_until(self.now + seconds)
+
+    def _hold(self, machine: Machine, source: str, packet: bytes) -> None:
+        """Keep a packet in the socket until the process next looks there."""
+        held = self._held.setdefault(machine.address, [])
+        if not held:
+            self.at(self.now + BURST_S, lambda: self._release(machine))
+        held.append((source, packet))
+
+    def _release(self, machine: Machine) -> None:
+        held = self._held.pop(machine.address)
+        self.packets += len(held)
+        machine.receive_burst(held)
+
+    # ---- what a scenario does ----
+
+    def start(self, *names: str) -> None:
+        """Start these machines, or all that are down."""
+        for name in names or self.machines:
+            self.machine(name).start()
+
+    def machine(self, name: str) -> Machine:
+        if name not in self.machines:
+            raise MisuseError(f"no machine {name!r}; there are {', '.join(self.machines)}")
+        return self.machines[name]
+
+    def crash(self, name: str, *, after: int = 0, kept: float = 0.0) -> None:
+        """Crash a process, at once or after so many more effects; `kept` of the unflushed bytes survive."""
+        if after:
+            self.machine(name).light(after, kept)
+        else:
+            self.machine(name).crash(kept)
+
+    def rob(self, name: str) -> None:
+        """Crash a process and take its disk away: it comes back under a fresh name."""
+        self.machine(name).rob()
+
+    def pause(self, name: str, seconds: float) -> None:
+        """Stop a process for a while; its packets queue."""
+        machine = self.machine(name)
+        machine.pause()
+        self.at(self.now + seconds, machine.resume)
+
+    def clock(self, name: str, rate: float) -> None:
+        """Let a process's clock run fast or slow."""
+        if rate <= 0:
+            raise MisuseError(f"a clock's rate is above 0, not {rate}")
+        self.machine(name).set_rate(rate)
+
+    def jump(self, name: str, seconds: float) -> None:
+        """Let a process's clock jump forward."""
+        self.machine(name).jump(seconds)
+
+    def partition(self, *groups: Sequence[str]) -> list[tuple[str, str]]:
+        """Cut the network between the groups; return what `mend` takes."""
+        pairs = [(a, b) for i, g in enumerate(groups) for j, h in enumerate(groups) if i != j for a in g for b in h]
+        return self._cut(pairs)
+
+    def cut_one_way(self, sources: Sequence[str], sinks: Sequence[str]) -> list[tuple[str, str]]:
+        """Keep the packets of some from others, in that direction only; return what `mend` takes."""
+        return self._cut([(a, b) for a in sources for b in sinks if a != b])
+
+    def _cut(self, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        for a, b in pairs:
+            self.machine(a), self.machine(b)
+        self.network.cut(pairs)
+        return pairs
+
+    def mend(self, pairs: list[tuple[str, str]]) -> None:
+        """Take one cut back."""
+        self.network.mend(pairs)
+
+    def weather(self, options: NetworkOptions) -> None:
+        self.network.set_weather(options)
+
+    def calm(self) -> None:
+        """End all faults: a good network, true clocks, everybody up."""
+        self.network.cuts.clear()
+        self.network.set_weather(NetworkOptions())
+        for machine in self.machines.values():
+            machine.fuse = None
+            machine.set_rate(1.0)
+            machine.resume()
+            machine.start()
+
+    # ---- looking ----
+
+    @property
+    def up(self) -> list[Machine]:
+        return [machine for machine in self.machines.values() if machine.state != DOWN]
+
+    def components(self) -> list[list[Machine]]:
+        """The machines that are up, grouped by who can reach whom in both directions, directly."""
+        groups: list[list[Machine]] = []
+        for machine in self.up:
+            for group in groups:
+                if all(self._reach(machine, other) for other in group):
+                    group.append(machine)
+                    break
+            else:
+                groups.append([machine])
+        return groups
+
+    def _reach(self, a: Machine, b: Machine) -> bool:
+        cuts = self.network.cuts
+        return (a.address, b.address) not in cuts and (b.address, a.address) not in cuts
