@@ -24,7 +24,7 @@ Bounds: `PEERS_MAX` sites are known at a time, `GRAVES_MAX` names are remembered
 bounds are in `covey.isis.channel`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -94,11 +94,15 @@ class Ticket(Struct, frozen=True):
 class Links:
     """All channels of one site, and who can be heard."""
 
-    def __init__(self, engine: Engine, addresses: Sequence[str], options: LinkOptions) -> None:
+    def __init__(
+        self, engine: Engine, addresses: Sequence[str], options: LinkOptions, excludes: Callable[[Peer], bool]
+    ) -> None:
+        """Peers that `excludes` names, by what they claim, are dead: it is asked whenever they are heard."""
         self.engine = engine
         self.me = engine.me
         self.addresses = tuple(addresses)
         self.options = options
+        self.excludes = excludes
         self.claim = Claim()
         self.peers: dict[str, Peer] = {}
         self.graves: dict[str, int] = {}
@@ -128,7 +132,8 @@ class Links:
 
     def alive(self, now: float) -> list[Peer]:
         """The peers that are not silent, by name."""
-        return [self.peers[name] for name in sorted(self.peers) if now < self._silent_at(self.peers[name])]
+        peers = (self.peers[name] for name in sorted(self.peers))
+        return [peer for peer in peers if now < self._silent_at(peer) and not self.excludes(peer)]
 
     def _silent_at(self, peer: Peer) -> float:
         interval = self.options.hello_s
@@ -228,7 +233,10 @@ class Links:
         if hello.stamp > peer.stamp:  # not one that was overtaken
             peer.address, peer.claim = source, hello.claim
             peer.stamp, peer.stamp_at = hello.stamp, now
-        if not self._is_mine(hello.to):
+        if self.excludes(peer):
+            self.engine.drop("sender is excluded")
+            self._tell_dead(peer.pid, source)
+        elif not self._is_mine(hello.to):
             self._hello(now, source)
         elif peer.echoed < hello.echo <= now and hello.held >= 0:
             peer.echoed = hello.echo
@@ -247,6 +255,9 @@ class Links:
             return []
         if not self._is_mine(ProcessId(name, incarnation)):
             self.engine.drop("for another incarnation")
+            return []
+        if self.excludes(peer):
+            self.engine.drop("sender is excluded")
             return []
         peer.owes_receipt = True
         runs = peer.channel.receive(number, port, messages)

@@ -74,4 +74,4 @@ class Disk:
             self._pairs[key] = value
         else:
             self._log.append(value)
-        return start + length
+        return start + int(length)

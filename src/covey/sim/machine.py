@@ -237,10 +237,9 @@ class Machine:
                 self.disk.flush()
         if world.checking:
             engine.check()
-        deadline = engine.deadline
-        if deadline is not None and self.timer is None:
-            self._arm()
-        elif deadline is not None and self.timer is not None and (deadline - self.offset) < self.timer * self.rate:
+        if engine.deadline is not None and (
+            self.timer is None or engine.deadline - self.offset < self.timer * self.rate
+        ):
             self._arm()
 
     def _burn(self) -> bool:
