@@ -15,6 +15,7 @@ from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import BrokenInvariant, MisuseError
 from covey.kernel.ids import ProcessId
 from covey.sim.machine import DOWN, Machine
+from covey.sim.model import Model
 from covey.sim.network import Network, NetworkOptions
 from covey.trace import MemorySink, Recorder
 
@@ -26,8 +27,8 @@ BURST_S = 0.001
 SAME_INSTANT_MAX = 100_000
 """More events than that in one instant are an endless loop."""
 
-Build = Callable[[Surroundings, Sequence[str]], Engine]
-"""Makes an engine of its surroundings and of all addresses."""
+REST_S = 2.0
+"""For so long a world must be at rest to count as settled."""
 
 
 class World:
@@ -37,14 +38,14 @@ class World:
         self,
         seed: int,
         members: Sequence[str],
-        build: Build,
+        model: Model,
         *,
         recorder: Recorder | None = None,
         run: str = "run",
         burst: bool = False,
         checking: bool = True,
     ) -> None:
-        """`build` makes the engines of `members`; with `burst` they drain once for many packets."""
+        """Members run the engines of `model`; with `burst` they drain once for many packets."""
         if len(set(members)) != len(members) or not members:
             raise MisuseError(f"a world needs members with different names, not {list(members)}")
         self.seed = seed
@@ -56,7 +57,8 @@ class World:
         self.packets = 0
         self._recorder = Recorder(MemorySink()) if recorder is None else recorder
         self._run = run
-        self._build = build
+        self.model = model
+        self.settled = False
         self._burst = burst
         self._held: dict[str, list[tuple[str, bytes]]] = {}
         self._heap: list[tuple[float, int, Any, Any, Any]] = []
@@ -87,7 +89,7 @@ class World:
         heappush(self._heap, (time, self._count, machine, None, None))
 
     def engine(self, around: Surroundings) -> Engine:
-        return self._build(around, list(self.machines))
+        return self.model.build(around, list(self.machines))
 
     def member(self, pid: ProcessId) -> "Member":
         return self._recorder.member(self._run, pid.name, pid.incarnation)
@@ -209,7 +211,29 @@ class World:
             machine.resume()
             machine.start()
 
+    def settle(self, seconds: float) -> None:
+        """Let time pass until all have come to rest, for so long at most."""
+        end = self.now + seconds
+        rested = 0.0
+        while self.now < end and rested < REST_S:
+            self.run_for(0.5)
+            rested = rested + 0.5 if self.is_at_rest() else 0.0
+        self.settled = True
+
     # ---- looking ----
+
+    def is_at_rest(self) -> bool:
+        """Whether in each component the protocol has nothing more to do."""
+        names = list(self.machines)
+        return all(
+            self.model.at_rest([machine.engine for machine in component if machine.engine is not None], names)
+            for component in self.components()
+        )
+
+    @property
+    def healed(self) -> bool:
+        """Whether every process that is up can reach every other."""
+        return len(self.components()) <= 1
 
     @property
     def up(self) -> list[Machine]:
