@@ -112,6 +112,8 @@ class Ack(Struct, frozen=True, array_like=True, tag="ack"):
     upto: int
     """The number of the last view acknowledged."""
     opening: bool
+    view: int
+    """What the site claims: the number of the view that it installed last."""
 
 
 class Nack(Struct, frozen=True, array_like=True, tag="nack"):
@@ -120,6 +122,7 @@ class Nack(Struct, frozen=True, array_like=True, tag="nack"):
     round: Round
     promised: Round
     missing: Extension
+    view: int
 
 
 class Commit(Struct, frozen=True, array_like=True, tag="commit"):

@@ -34,9 +34,5 @@ def at_rest(engines: Sequence[Engine], configured: Sequence[str]) -> bool:
     sites = [engine for engine in engines if isinstance(engine, Sites)]
     if not Quorum(configured).holds([site.me for site in sites]):
         return True
-    views = [site.memory.view for site in sites]
-    return (
-        views[0] is not None
-        and set(views[0].members) == {site.me for site in sites}
-        and views.count(views[0]) == len(views)
-    )
+    view, everybody = sites[0].memory.view, {site.me for site in sites}
+    return view is not None and set(view.members) == everybody and all(site.memory.view == view for site in sites)

@@ -37,14 +37,17 @@ def weight(extension: Extension) -> tuple[Round, int]:
     return extension.round, extension.views[-1].number if extension.views else -1
 
 
-def members_after(last: View | None, alive: Mapping[ProcessId, Claim]) -> tuple[ProcessId, ...]:
-    """Return the members of `last` that live, by age, and then those that wait to be taken in, by name."""
+def members_after(last: View | None, alive: Mapping[ProcessId, int]) -> tuple[ProcessId, ...]:
+    """Return the members of `last` that live, by age, and then those that wait to be taken in, by name.
+
+    `alive` has the number of the view that each installed last; those that wait are in none (-1).
+    """
     old = () if last is None else last.members
-    new = sorted(pid for pid, claim in alive.items() if pid not in old and claim.view < 0)
+    new = sorted(pid for pid, view in alive.items() if pid not in old and view < 0)
     return (*(pid for pid in old if pid in alive), *new)
 
 
-def with_next(views: tuple[View, ...], alive: Mapping[ProcessId, Claim], quorum: Quorum) -> tuple[View, ...]:
+def with_next(views: tuple[View, ...], alive: Mapping[ProcessId, int], quorum: Quorum) -> tuple[View, ...]:
     """Append the next view, where there is a change and it has a quorum; leave out what all have installed."""
     last = views[-1] if views else None
     members = members_after(last, alive)
@@ -56,10 +59,10 @@ def with_next(views: tuple[View, ...], alive: Mapping[ProcessId, Claim], quorum:
     return tuple(view for view in views if view.number >= first)
 
 
-def _needs(pid: ProcessId, views: tuple[View, ...], alive: Mapping[ProcessId, Claim]) -> int:
+def _needs(pid: ProcessId, views: tuple[View, ...], alive: Mapping[ProcessId, int]) -> int:
     """Return the first view of those that a member of the last may not have installed yet."""
-    if pid in alive and alive[pid].view >= 0:
-        return min(alive[pid].view + 1, views[-1].number)
+    if alive.get(pid, -1) >= 0:
+        return min(alive[pid] + 1, views[-1].number)
     return next(view.number for view in views if pid in view.members)
 
 
@@ -76,6 +79,8 @@ class Memory:
         """The last view that is known to be committed."""
         self.view: View | None = None
         """The last view that this incarnation has installed; None while it is in none."""
+        self.holes = 0
+        """How often this incarnation missed a view of the sequence: never."""
 
     @property
     def last(self) -> View | None:
@@ -83,8 +88,13 @@ class Memory:
         return self.accepted.views[-1] if self.accepted.views else None
 
     @property
+    def number(self) -> int:
+        """The number of that view, or -1."""
+        return -1 if self.view is None else self.view.number
+
+    @property
     def claim(self) -> Claim:
-        return Claim(-1 if self.view is None else self.view.number, self.accepted.round)
+        return Claim(self.number, self.accepted.round)
 
     def promise(self, round_: Round) -> None:
         """Take part in no earlier round from now on."""
@@ -103,16 +113,16 @@ class Memory:
                 self.engine.out.append(Append(encode(view)))
                 self.committed = view
         for view in self._new_to_me(upto):
+            self.holes += self.view is not None and view.number != self.view.number + 1
             self.view = view
             members = tuple(sorted(str(pid) for pid in view.members))
             self.engine.out.append(Install(f"v{view.number}", view.number, members, primary=True))
 
     def _new_to_me(self, upto: int) -> list[View]:
         """Return the committed views after the installed one; a joiner begins where it is in for good."""
-        installed = -1 if self.view is None else self.view.number
         new: list[View] = []
         for view in self.accepted.views:
-            if installed < view.number <= upto:
+            if self.number < view.number <= upto:
                 new = [*new, view] if self.me in view.members else []
         return new
 
@@ -136,6 +146,7 @@ class Memory:
             self._require(quorum.holds(view.members), f"view {view.number} has no quorum")
             names = {pid.name for pid in view.members}
             self._require(len(names) == len(view.members), f"view {view.number} holds a site twice")
+        self._require(not self.holes, "missed a view")
         if self.view is not None:
             self._require(self.me in self.view.members, "operational outside its own view")
             self._require(self.committed is not None, "operational without a committed view")

@@ -56,7 +56,6 @@ from covey.isis.messages import (
     NOTHING,
     VIEW_MESSAGE,
     Ack,
-    Claim,
     Commit,
     Extension,
     Nack,
@@ -83,8 +82,8 @@ HOLD_OFF = 4
 NOTE_S = 1.0
 """The least time between two notes of what was dropped."""
 
-Alive = dict[ProcessId, Claim]
-"""The sites that are not silent, this one included, and what they claim."""
+Alive = dict[ProcessId, int]
+"""The sites that are not silent, this one included, and the view that each installed last (-1 for none)."""
 
 
 class Outgoing(NamedTuple):
@@ -94,6 +93,15 @@ class Outgoing(NamedTuple):
     message: bytes
 
 
+class Answer(NamedTuple):
+    """What a site said when it promised to take part in a round: its state since, but for that round's doing."""
+
+    missing: Extension
+    """What it had accepted, where the manager may have been missing that."""
+    view: int
+    """The number of the view that it had installed last."""
+
+
 class Reign:
     """What a view manager knows of its own round."""
 
@@ -101,8 +109,7 @@ class Reign:
         self.round = round_
         self.opening = True
         self.asked: set[ProcessId] = set()
-        self.answers: dict[ProcessId, Extension] = {}
-        """To the opening: what each site knows that the manager may be missing."""
+        self.answers: dict[ProcessId, Answer] = {}
         self.acks: dict[ProcessId, int] = {}
         """The number of the last view that each site has acknowledged."""
 
@@ -191,13 +198,13 @@ class Sites(Engine):
     # ---- who manages ----
 
     def _alive(self, now: float) -> Alive:
-        alive = {peer.pid: peer.claim for peer in self.links.alive(now)}
-        alive[self.me] = self.memory.claim
+        alive = {peer.pid: peer.claim.view for peer in self.links.alive(now)}
+        alive[self.me] = self.memory.number
         return alive
 
     def _is_manager(self, alive: Alive) -> bool:
         """Whether all older sites of the view are silent; of sites in no view, whether I am the least."""
-        operational = {pid for pid, claim in alive.items() if claim.view >= 0}
+        operational = {pid for pid, view in alive.items() if view >= 0}
         if self.memory.view is not None:
             return self.me == next(member for member in self.memory.view.members if member in operational)
         return not operational and self.me == min(alive, key=self._age_of_recovering)
@@ -214,11 +221,24 @@ class Sites(Engine):
         elif self.reign is None:
             if now >= self.hold_off and self._is_change_wanted(alive):
                 self._open(alive)
-        elif self.reign.opening:
+        else:
             self._ask(self.reign, alive)
             self._advance(now)
-        elif self._is_change_wanted(alive):
-            self._update(self.reign, alive)
+            if not self.reign.opening:
+                self._update(self.reign, self._standing(self.reign, alive))
+
+    def _standing(self, reign: Reign, alive: Alive) -> Alive:
+        """Who can be in the next view: a newcomer only once it takes part in this round.
+
+        Until then a late commit of an earlier round could still make it operational in an earlier view.
+        """
+        last = self.memory.last
+        members = () if last is None else last.members
+        return {
+            pid: max(view, reign.answers[pid].view if pid in reign.answers else -1)
+            for pid, view in alive.items()
+            if pid in reign.answers or pid in members
+        }
 
     def _is_change_wanted(self, alive: Alive) -> bool:
         last = self.memory.last
@@ -235,7 +255,7 @@ class Sites(Engine):
         self.reign = Reign(Round(self.memory.promised.term + 1, self.me))
         self.memory.promise(self.reign.round)
         self.reign.asked.add(self.me)
-        self.reign.answers[self.me] = self.memory.accepted
+        self.reign.answers[self.me] = Answer(self.memory.accepted, self.memory.number)
         self._ask(self.reign, alive)
 
     def _ask(self, reign: Reign, alive: Alive) -> None:
@@ -247,11 +267,11 @@ class Sites(Engine):
     def _adopt(self, reign: Reign, alive: Alive) -> None:
         """End the opening: what may have been committed stays, and my own view comes after it."""
         reign.opening = False
-        best = max(reign.answers.values(), key=weight)
+        best = max((answer.missing for answer in reign.answers.values()), key=weight)
         if self.memory.view is not None and best.views and self.me not in best.views[-1].members:
             self.out.append(Halt("excluded by an earlier manager", restart=True))
             return
-        self._propose(reign, with_next(best.views, alive, self.quorum))
+        self._propose(reign, with_next(best.views, self._standing(reign, alive), self.quorum))
 
     # ---- steps 1 and 3: the manager ----
 
@@ -291,7 +311,10 @@ class Sites(Engine):
     def _update(self, reign: Reign, alive: Alive) -> None:
         """Step 3b; while nobody that is waited for has failed, newcomers wait for the commit."""
         last = self.memory.last
-        if last is None or last == self.memory.view or any(pid not in alive for pid in last.members):
+        is_waiting = last is not None and last != self.memory.view
+        if is_waiting and last is not None and all(pid in alive for pid in last.members):
+            return
+        if self._is_change_wanted(alive):
             self._propose(reign, with_next(self.memory.accepted.views, alive, self.quorum))
 
     # ---- step 2: every site ----
@@ -316,18 +339,18 @@ class Sites(Engine):
         """Step 2."""
         memory = self.memory
         if propose.round < memory.promised or propose.round.manager != sender:
-            self._say(sender, Nack(propose.round, memory.promised, memory.accepted))  # 2b
+            self._say(sender, Nack(propose.round, memory.promised, memory.accepted, memory.number))  # 2b
             return
         if propose.round > memory.promised:
             memory.promise(propose.round)
             self.reign = None
         self.hold_off = now + HOLD_OFF * self.hello_s
         if propose.opening and self._misses_something(propose.extension):
-            self._say(sender, Nack(propose.round, propose.round, memory.accepted))  # 2b
+            self._say(sender, Nack(propose.round, propose.round, memory.accepted, memory.number))  # 2b
             return
         if not propose.opening:
             memory.accept(propose.extension)
-        self._say(sender, Ack(propose.round, weight(propose.extension)[1], propose.opening))  # 2a
+        self._say(sender, Ack(propose.round, weight(propose.extension)[1], propose.opening, memory.number))  # 2a
 
     def _misses_something(self, proposed: Extension) -> bool:
         """Whether I know of events that the proposed extension does not include."""
@@ -338,7 +361,7 @@ class Sites(Engine):
         if reign is None or ack.round != reign.round:
             self.drop("ack of another round")
         elif ack.opening:
-            reign.answers[sender] = NOTHING
+            reign.answers[sender] = Answer(NOTHING, ack.view)
         else:
             reign.acks[sender] = max(ack.upto, reign.acks.get(sender, -1))
 
@@ -351,11 +374,14 @@ class Sites(Engine):
             self.memory.promise(max(self.memory.promised, nack.promised))
             self.hold_off = now + HOLD_OFF * self.hello_s * (1 + self.random.random())
         else:
-            reign.answers[sender] = nack.missing
+            reign.answers[sender] = Answer(nack.missing, nack.view)
 
     def _on_commit(self, commit: Commit) -> None:
         last = self.memory.last
-        if commit.round != self.memory.accepted.round or last is None or commit.upto > last.number:
+        if not commit.round == self.memory.promised == self.memory.accepted.round:
+            self.drop("commit of another round")
+            return
+        if last is None or commit.upto > last.number:
             self.drop("commit of what was not accepted")
             return
         self.memory.commit(commit.upto)

@@ -80,8 +80,8 @@ def generate(seed: int) -> Scenario:
     if draw.chance(0.35):
         steps += _total_failure(draw, members, length * draw.unit())
     steps += _losses(draw, members, length)
-    steps.sort(key=lambda step: step.at)
-    end = _round(length + 0.5)
+    steps = sorted((step for step in steps if step.at < length), key=lambda step: step.at)
+    end = _round(length)
     steps += [Step(end, "calm"), *_leftovers(draw, members, end), Step(end, "settle", (str(SETTLE_S),))]
     return Scenario(members, tuple(steps), seed, weather, draw.chance(0.4))
 
