@@ -6,6 +6,7 @@ wherever their delays differ; `reorder` holds some back on top of that.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 from msgspec import Struct
@@ -59,6 +60,8 @@ class Network:
         self._bits = random.getrandbits
         self.cuts: Counter[tuple[str, str]] = Counter()
         """How many cuts keep packets of the first address from the second."""
+        self._pairs_of: dict[int, tuple[tuple[str, str], ...]] = {}
+        self._cuts_made = 0
         self.lost: Counter[str] = Counter()
         self._free_at: dict[str, float] = {}
         self.set_weather(NetworkOptions())
@@ -69,16 +72,21 @@ class Network:
         self._loss = weather.loss
         self._extras = bool(weather.duplicate or weather.reorder or weather.bandwidth)
 
-    def cut(self, pairs: list[tuple[str, str]]) -> None:
-        """Keep the packets of each first address from its second."""
+    def cut(self, pairs: Sequence[tuple[str, str]]) -> int:
+        """Keep the packets of each first address from its second; return what `mend` takes."""
+        self._cuts_made += 1
+        self._pairs_of[self._cuts_made] = tuple(pairs)
         self.cuts.update(pairs)
+        return self._cuts_made
 
-    def mend(self, pairs: list[tuple[str, str]]) -> None:
-        """Take one cut of each pair back."""
-        for pair in pairs:
-            self.cuts[pair] -= 1
-            if self.cuts[pair] <= 0:
-                del self.cuts[pair]
+    def mend(self, cut: int) -> None:
+        """Take one cut back, unless that has been done."""
+        self.cuts.subtract(self._pairs_of.pop(cut, ()))
+        self.cuts = +self.cuts
+
+    def mend_all(self) -> None:
+        self._pairs_of.clear()
+        self.cuts.clear()
 
     def transit(self, now: float, source: str, to: str, size: int) -> tuple[float, ...]:
         """Return when the copies of a packet arrive."""

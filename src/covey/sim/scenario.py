@@ -167,11 +167,11 @@ def _cut(world: World, words: Words) -> None:
         length, words = float(words[at + 1]), words[:at]
     if ">" in words:
         at = list(words).index(">")
-        pairs = world.cut_one_way(words[:at], words[at + 1 :])
+        cut = world.cut_one_way(words[:at], words[at + 1 :])
     else:
-        pairs = world.partition(*(group.split() for group in " ".join(words).split("|")))
+        cut = world.partition(*(group.split() for group in " ".join(words).split("|")))
     if length:
-        world.at(world.now + length, lambda: world.mend(pairs))
+        world.at(world.now + length, lambda: world.mend(cut))
 
 
 def _clock(world: World, words: Words) -> None:

@@ -179,31 +179,30 @@ class World:
         """Let a process's clock jump forward."""
         self.machine(name).jump(seconds)
 
-    def partition(self, *groups: Sequence[str]) -> list[tuple[str, str]]:
+    def partition(self, *groups: Sequence[str]) -> int:
         """Cut the network between the groups; return what `mend` takes."""
         pairs = [(a, b) for i, g in enumerate(groups) for j, h in enumerate(groups) if i != j for a in g for b in h]
         return self._cut(pairs)
 
-    def cut_one_way(self, sources: Sequence[str], sinks: Sequence[str]) -> list[tuple[str, str]]:
+    def cut_one_way(self, sources: Sequence[str], sinks: Sequence[str]) -> int:
         """Keep the packets of some from others, in that direction only; return what `mend` takes."""
         return self._cut([(a, b) for a in sources for b in sinks if a != b])
 
-    def _cut(self, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    def _cut(self, pairs: list[tuple[str, str]]) -> int:
         for a, b in pairs:
             self.machine(a), self.machine(b)
-        self.network.cut(pairs)
-        return pairs
+        return self.network.cut(pairs)
 
-    def mend(self, pairs: list[tuple[str, str]]) -> None:
+    def mend(self, cut: int) -> None:
         """Take one cut back."""
-        self.network.mend(pairs)
+        self.network.mend(cut)
 
     def weather(self, options: NetworkOptions) -> None:
         self.network.set_weather(options)
 
     def calm(self) -> None:
         """End all faults: a good network, true clocks, everybody up."""
-        self.network.cuts.clear()
+        self.network.mend_all()
         self.network.set_weather(NetworkOptions())
         for machine in self.machines.values():
             machine.fuse = None
