@@ -1,5 +1,6 @@
 """`covey trace`: look at a trace, convert it, and add what its members could not know."""
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def cat(
         asked = ((runs, row.run), (processes, row.process), (events, row.event))
         return all(not names or name in names for names, name in asked)
 
-    output = click.get_binary_stream("stdout")
+    output = sys.stdout.buffer
     for piece in encode_lines(row.columns for row in read_trace(trace, unclosed) if wanted(row)):
         output.write(piece)
 

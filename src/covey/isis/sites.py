@@ -110,6 +110,8 @@ class Reign:
         self.opening = True
         self.asked: set[ProcessId] = set()
         self.answers: dict[ProcessId, Answer] = {}
+        self.proposed: set[ProcessId] = set()
+        """Who was in a view that this manager proposed."""
         self.acks: dict[ProcessId, int] = {}
         """The number of the last view that each site has acknowledged."""
 
@@ -228,17 +230,20 @@ class Sites(Engine):
                 self._update(self.reign, self._standing(self.reign, alive))
 
     def _standing(self, reign: Reign, alive: Alive) -> Alive:
-        """Who can be in the next view: a newcomer only once it takes part in this round.
+        """Who can be in the next view. Nobody may come back to the sequence who has left it, nor seem new who is not.
 
-        Until then a late commit of an earlier round could still make it operational in an earlier view.
+        So a newcomer must take part in this round: until then a late commit of an earlier one could still
+        make it operational in an earlier view. And one that this manager proposed and then left out is dead.
         """
         last = self.memory.last
         members = () if last is None else last.members
-        return {
-            pid: max(view, reign.answers[pid].view if pid in reign.answers else -1)
-            for pid, view in alive.items()
-            if pid in reign.answers or pid in members
-        }
+        standing = {}
+        for pid, view in alive.items():
+            if pid in members or (pid in reign.answers and pid not in reign.proposed):
+                standing[pid] = max(view, reign.answers[pid].view if pid in reign.answers else -1)
+            elif pid in reign.proposed:
+                self.links.bury(pid)
+        return standing
 
     def _is_change_wanted(self, alive: Alive) -> bool:
         last = self.memory.last
@@ -281,6 +286,7 @@ class Sites(Engine):
         if not views or proposed == self.memory.accepted:
             return
         self.memory.accept(proposed)
+        reign.proposed.update(views[-1].members)
         reign.acks[self.me] = views[-1].number
         for pid in views[-1].members:
             if pid != self.me:

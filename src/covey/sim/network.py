@@ -55,9 +55,9 @@ def delay_table(name: str) -> list[float]:
 class Network:
     """Weather and cuts; `transit` draws a packet's fate."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random.random
-        self._bits = random.getrandbits
+    def __init__(self, chance: Random) -> None:
+        self._unit = chance.random
+        self._bits = chance.getrandbits
         self.cuts: Counter[tuple[str, str]] = Counter()
         """How many cuts keep packets of the first address from the second."""
         self._pairs_of: dict[int, tuple[tuple[str, str], ...]] = {}
@@ -93,7 +93,7 @@ class Network:
         if self.cuts and (source, to) in self.cuts:
             self.lost["cut"] += 1
             return ()
-        if self._loss and self._random() < self._loss:
+        if self._loss and self._unit() < self._loss:
             self.lost["loss"] += 1
             return ()
         if self._extras:
@@ -111,8 +111,8 @@ class Network:
             leaves += size / weather.bandwidth
             self._free_at[source] = leaves
         delay = self._table[self._bits(8)]
-        if self._random() < weather.reorder:
+        if self._unit() < weather.reorder:
             delay *= HELD_BACK
-        if self._random() < weather.duplicate:
+        if self._unit() < weather.duplicate:
             return leaves + delay, leaves + self._table[self._bits(8)]
         return (leaves + delay,)

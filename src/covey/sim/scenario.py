@@ -62,6 +62,7 @@ class Scenario(Struct, frozen=True):
 
     def play(self, world: World) -> None:
         """Let it all happen, in the order of time."""
+        world.weather(self.weather)
         for step in sorted(self.steps, key=lambda step: step.at):
             world.run_until(max(step.at, world.now))
             VERBS[step.verb](world, step.words)

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from covey.kernel.effects import Effect
+from covey.kernel.effects import Effect, Install
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import BrokenInvariant, MisuseError
 from covey.kernel.ids import ProcessId
@@ -55,6 +55,8 @@ class World:
         self.network = Network(self.random)
         self.watchers: list[Callable[[Machine, Effect], None]] = []
         self.packets = 0
+        self.configs: set[tuple[str, str]] = set()
+        """The group and the name of every configuration that anyone installed."""
         self._recorder = Recorder(MemorySink()) if recorder is None else recorder
         self._run = run
         self.model = model
@@ -95,6 +97,8 @@ class World:
         return self._recorder.member(self._run, pid.name, pid.incarnation)
 
     def saw(self, machine: Machine, effect: Effect) -> None:
+        if isinstance(effect, Install):
+            self.configs.add((effect.group, effect.config))
         for watcher in self.watchers:
             watcher(machine, effect)
 

@@ -23,7 +23,7 @@ from covey.trace.schema import COLUMNS, COMMON, INT, MODELS
 
 INDEX_BITS = 32
 
-LAST = 2**INDEX_BITS - 1
+LAST = (1 << INDEX_BITS) - 1
 """The last index of an incarnation, counted from its first: that of `fail`."""
 
 _positional: list[Any] = [(name, COLUMNS[name].type) for name in COMMON]
