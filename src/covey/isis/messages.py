@@ -105,6 +105,15 @@ class Propose(Struct, frozen=True, array_like=True, tag="propose"):
     opening: bool
 
 
+class Standing(Struct, frozen=True, array_like=True):
+    """What a site that answers says of itself."""
+
+    view: int
+    """The number of the view that it installed last; -1 while it is in none."""
+    since: Round
+    """The first round in which this incarnation took part: before it, nobody can have taken it into a view."""
+
+
 class Ack(Struct, frozen=True, array_like=True, tag="ack"):
     """Step 2a."""
 
@@ -112,8 +121,7 @@ class Ack(Struct, frozen=True, array_like=True, tag="ack"):
     upto: int
     """The number of the last view acknowledged."""
     opening: bool
-    view: int
-    """What the site claims: the number of the view that it installed last."""
+    standing: Standing
 
 
 class Nack(Struct, frozen=True, array_like=True, tag="nack"):
@@ -122,7 +130,7 @@ class Nack(Struct, frozen=True, array_like=True, tag="nack"):
     round: Round
     promised: Round
     missing: Extension
-    view: int
+    standing: Standing
 
 
 class Commit(Struct, frozen=True, array_like=True, tag="commit"):

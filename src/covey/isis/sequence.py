@@ -8,7 +8,19 @@ some site of any majority.
 
 from collections.abc import Collection, Mapping
 
-from covey.isis.messages import EXTENSION, NO_ROUND, NOTHING, ROUND, VIEW, Claim, Extension, Round, View, encode
+from covey.isis.messages import (
+    EXTENSION,
+    NO_ROUND,
+    NOTHING,
+    ROUND,
+    VIEW,
+    Claim,
+    Extension,
+    Round,
+    Standing,
+    View,
+    encode,
+)
 from covey.kernel.effects import Append, Install, Store
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import BrokenInvariant
@@ -79,6 +91,8 @@ class Memory:
         """The last view that is known to be committed."""
         self.view: View | None = None
         """The last view that this incarnation has installed; None while it is in none."""
+        self.since = NO_ROUND
+        """The first round that this incarnation promised to take part in."""
         self.holes = 0
         """How often this incarnation missed a view of the sequence: never."""
 
@@ -96,10 +110,17 @@ class Memory:
     def claim(self) -> Claim:
         return Claim(self.number, self.accepted.round)
 
+    @property
+    def standing(self) -> Standing:
+        return Standing(self.number, self.since)
+
     def promise(self, round_: Round) -> None:
-        """Take part in no earlier round from now on."""
-        self.promised = round_
-        self.engine.out.append(Store(PROMISED, encode(round_)))
+        """Take part in a round, and in no earlier one from now on."""
+        if self.since == NO_ROUND:
+            self.since = round_
+        if round_ != self.promised:
+            self.promised = round_
+            self.engine.out.append(Store(PROMISED, encode(round_)))
 
     def accept(self, extension: Extension) -> None:
         """Save a proposed extension."""

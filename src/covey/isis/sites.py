@@ -53,6 +53,7 @@ import msgspec
 
 from covey.isis.links import LinkOptions, Links, Peer
 from covey.isis.messages import (
+    NO_ROUND,
     NOTHING,
     VIEW_MESSAGE,
     Ack,
@@ -61,6 +62,7 @@ from covey.isis.messages import (
     Nack,
     Propose,
     Round,
+    Standing,
     View,
     ViewMessage,
     encode,
@@ -98,8 +100,7 @@ class Answer(NamedTuple):
 
     missing: Extension
     """What it had accepted, where the manager may have been missing that."""
-    view: int
-    """The number of the view that it had installed last."""
+    standing: Standing
 
 
 class Reign:
@@ -110,6 +111,8 @@ class Reign:
         self.opening = True
         self.asked: set[ProcessId] = set()
         self.answers: dict[ProcessId, Answer] = {}
+        self.base = NO_ROUND
+        """The round of the extension that was adopted: nothing committed before this reign is of a later one."""
         self.proposed: set[ProcessId] = set()
         """Who was in a view that this manager proposed."""
         self.acks: dict[ProcessId, int] = {}
@@ -227,23 +230,32 @@ class Sites(Engine):
             self._ask(self.reign, alive)
             self._advance(now)
             if not self.reign.opening:
-                self._update(self.reign, self._standing(self.reign, alive))
+                self._update(self.reign, self._eligible(self.reign, alive, self.memory.last))
 
-    def _standing(self, reign: Reign, alive: Alive) -> Alive:
-        """Who can be in the next view. Nobody may come back to the sequence who has left it, nor seem new who is not.
+    def _eligible(self, reign: Reign, alive: Alive, last: View | None) -> Alive:
+        """Who of the living can be in a view after `last`.
 
-        So a newcomer must take part in this round: until then a late commit of an earlier one could still
-        make it operational in an earlier view. And one that this manager proposed and then left out is dead.
+        Nobody may come back to the sequence who has left it: a site that is not in the last view, and may have
+        been in an earlier one, is dead. It has not been in one if its first round is later than all that was
+        committed before this reign, and it was not proposed in this reign. (Deviation 5.)
         """
-        last = self.memory.last
         members = () if last is None else last.members
-        standing = {}
+        eligible = {}
         for pid, view in alive.items():
-            if pid in members or (pid in reign.answers and pid not in reign.proposed):
-                standing[pid] = max(view, reign.answers[pid].view if pid in reign.answers else -1)
-            elif pid in reign.proposed:
-                self.links.bury(pid)
-        return standing
+            answer = reign.answers.get(pid)
+            if pid in members:
+                eligible[pid] = view if answer is None else max(view, answer.standing.view)
+            elif answer is not None and answer.standing.since > reign.base and pid not in reign.proposed:
+                eligible[pid] = answer.standing.view
+            elif answer is not None:
+                self._kill(pid)
+        return eligible
+
+    def _kill(self, pid: ProcessId) -> None:
+        if pid == self.me:
+            self.out.append(Halt("left out by an earlier manager", restart=True))
+        else:
+            self.links.bury(pid)
 
     def _is_change_wanted(self, alive: Alive) -> bool:
         last = self.memory.last
@@ -260,7 +272,7 @@ class Sites(Engine):
         self.reign = Reign(Round(self.memory.promised.term + 1, self.me))
         self.memory.promise(self.reign.round)
         self.reign.asked.add(self.me)
-        self.reign.answers[self.me] = Answer(self.memory.accepted, self.memory.number)
+        self.reign.answers[self.me] = Answer(self.memory.accepted, self.memory.standing)
         self._ask(self.reign, alive)
 
     def _ask(self, reign: Reign, alive: Alive) -> None:
@@ -273,10 +285,10 @@ class Sites(Engine):
         """End the opening: what may have been committed stays, and my own view comes after it."""
         reign.opening = False
         best = max((answer.missing for answer in reign.answers.values()), key=weight)
-        if self.memory.view is not None and best.views and self.me not in best.views[-1].members:
-            self.out.append(Halt("excluded by an earlier manager", restart=True))
-            return
-        self._propose(reign, with_next(best.views, self._standing(reign, alive), self.quorum))
+        reign.base = best.round
+        eligible = self._eligible(reign, alive, best.views[-1] if best.views else None)
+        if self.me in eligible:
+            self._propose(reign, with_next(best.views, eligible, self.quorum))
 
     # ---- steps 1 and 3: the manager ----
 
@@ -345,18 +357,18 @@ class Sites(Engine):
         """Step 2."""
         memory = self.memory
         if propose.round < memory.promised or propose.round.manager != sender:
-            self._say(sender, Nack(propose.round, memory.promised, memory.accepted, memory.number))  # 2b
+            self._say(sender, Nack(propose.round, memory.promised, memory.accepted, memory.standing))  # 2b
             return
         if propose.round > memory.promised:
-            memory.promise(propose.round)
             self.reign = None
+        memory.promise(propose.round)
         self.hold_off = now + HOLD_OFF * self.hello_s
         if propose.opening and self._misses_something(propose.extension):
-            self._say(sender, Nack(propose.round, propose.round, memory.accepted, memory.number))  # 2b
+            self._say(sender, Nack(propose.round, propose.round, memory.accepted, memory.standing))  # 2b
             return
         if not propose.opening:
             memory.accept(propose.extension)
-        self._say(sender, Ack(propose.round, weight(propose.extension)[1], propose.opening, memory.number))  # 2a
+        self._say(sender, Ack(propose.round, weight(propose.extension)[1], propose.opening, memory.standing))  # 2a
 
     def _misses_something(self, proposed: Extension) -> bool:
         """Whether I know of events that the proposed extension does not include."""
@@ -367,7 +379,7 @@ class Sites(Engine):
         if reign is None or ack.round != reign.round:
             self.drop("ack of another round")
         elif ack.opening:
-            reign.answers[sender] = Answer(NOTHING, ack.view)
+            reign.answers[sender] = Answer(NOTHING, ack.standing)
         else:
             reign.acks[sender] = max(ack.upto, reign.acks.get(sender, -1))
 
@@ -380,7 +392,7 @@ class Sites(Engine):
             self.memory.promise(max(self.memory.promised, nack.promised))
             self.hold_off = now + HOLD_OFF * self.hello_s * (1 + self.random.random())
         else:
-            reign.answers[sender] = Answer(nack.missing, nack.view)
+            reign.answers[sender] = Answer(nack.missing, nack.standing)
 
     def _on_commit(self, commit: Commit) -> None:
         last = self.memory.last

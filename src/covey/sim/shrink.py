@@ -1,0 +1,124 @@
+"""From a scenario that fails to the smallest one that can be found that still does.
+
+Everything that makes a scenario shorter to read is tried, the largest cuts first: fewer steps, fewer
+members, better weather, rounder times, and again from the beginning until nothing helps. A candidate
+that holds under its own seed is given a few others: with a step less every later draw is another one, and
+what mattered was seldom the draw.
+"""
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from covey.sim.network import NetworkOptions
+from covey.sim.scenario import Scenario, Step
+
+Fails = Callable[[Scenario], bool]
+
+SEEDS_EACH = 3
+"""With so many seeds a candidate is tried."""
+TRIES_MAX = 2000
+
+
+def shrink(scenario: Scenario, fails: Fails, tries: int = TRIES_MAX) -> Scenario:
+    """Return a smaller scenario that fails, after so many tries at most; one that does not fail comes back as it is."""
+    search = _Search(scenario, fails, tries)
+    while search.improve():
+        pass
+    return search.best
+
+
+class _Search:
+    """The best so far, and how many tries are left."""
+
+    def __init__(self, scenario: Scenario, fails: Fails, tries: int) -> None:
+        self.best = scenario
+        self._fails = fails
+        self._left = tries
+
+    def improve(self) -> bool:
+        """Take each kind of cut as often as it helps; whether any did."""
+        before = self.best
+        for kind in (_without_steps, _without_a_member, _in_better_weather, _with_rounder_times):
+            while self._take_first(kind(self.best)):
+                pass
+        return self.best != before and self._left > 0
+
+    def _take_first(self, candidates: Iterator[Scenario]) -> bool:
+        for candidate in candidates:
+            for seed in (candidate.seed, *range(SEEDS_EACH - 1)):
+                if self._left <= 0:
+                    return False
+                self._left -= 1
+                seeded = replace(candidate, seed=seed)
+                if self._fails(seeded):
+                    self.best = seeded
+                    return True
+        return False
+
+
+def _without_steps(scenario: Scenario) -> Iterator[Scenario]:
+    """Halves, quarters and so on down to single steps are left out."""
+    steps = scenario.steps
+    size = len(steps) // 2
+    while size:
+        for start in range(len(steps) - size, -1, -size):
+            yield replace(scenario, steps=(*steps[:start], *steps[start + size :]))
+        size //= 2
+
+
+def _without_a_member(scenario: Scenario) -> Iterator[Scenario]:
+    if len(scenario.members) == 1:
+        return
+    for name in scenario.members:
+        members = tuple(member for member in scenario.members if member != name)
+        steps = (_step_without(step, name) for step in scenario.steps)
+        yield replace(scenario, members=members, steps=tuple(step for step in steps if step is not None))
+
+
+def _step_without(step: Step, name: str) -> Step | None:
+    """The step as far as it concerns others; None where it is about that one only."""
+    if name not in step.words:
+        return step
+    if step.verb != "cut":
+        left = tuple(word for word in step.words if word != name)
+        return Step(step.at, step.verb, left) if step.verb in ("start", "rob", "leave") and left else None
+    at = step.words.index("for") if "for" in step.words else len(step.words)
+    sides: list[list[str]] = [[]]
+    divider = ">" if ">" in step.words else "|"
+    for word in step.words[:at]:
+        if word == divider:
+            sides.append([])
+        elif word != name:
+            sides[-1].append(word)
+    sides = [side for side in sides if side]
+    if len(sides) < 2:
+        return None
+    words = f" {divider} ".join(" ".join(side) for side in sides).split()
+    return Step(step.at, "cut", (*words, *step.words[at:]))
+
+
+def _in_better_weather(scenario: Scenario) -> Iterator[Scenario]:
+    calm = NetworkOptions()
+    if scenario.weather != calm:
+        yield replace(scenario, weather=calm)
+    for name in calm.__struct_fields__:
+        if getattr(scenario.weather, name) != getattr(calm, name):
+            yield replace(scenario, weather=replace(scenario.weather, **{name: getattr(calm, name)}))
+    if scenario.burst:
+        yield replace(scenario, burst=False)
+
+
+def _with_rounder_times(scenario: Scenario) -> Iterator[Scenario]:
+    """Whole seconds, or else tenths, for one step at a time; none may overtake another."""
+    for place, step in enumerate(scenario.steps):
+        for places in (0, 1):
+            at = round(step.at, places)
+            if at != step.at and _keeps_order(scenario.steps, place, at):
+                steps = (*scenario.steps[:place], replace(step, at=at), *scenario.steps[place + 1 :])
+                yield replace(scenario, steps=steps)
+
+
+def _keeps_order(steps: tuple[Step, ...], place: int, at: float) -> bool:
+    after_the_one_before = place == 0 or steps[place - 1].at <= at
+    return after_the_one_before and (place + 1 == len(steps) or at <= steps[place + 1].at)

@@ -1,0 +1,127 @@
+"""The site layer broken on purpose: what the scenarios and the judge must find.
+
+Each mutation takes a site that was just built and makes it forget one rule.
+"""
+
+from collections.abc import Callable, Sequence
+
+from covey.isis.messages import NO_ROUND, Claim, Extension, Round, View
+from covey.isis.scenarios import at_rest, build
+from covey.isis.sequence import Quorum
+from covey.isis.sites import Answer, Reign, Sites
+from covey.kernel.engine import Surroundings
+from covey.kernel.ids import ProcessId
+from covey.sim.model import Model
+
+Mutation = Callable[[Sites], None]
+
+
+def skip_nack(site: Sites) -> None:
+    """Step 2b: a site that knows of more than it is sent keeps that to itself."""
+    site._misses_something = lambda proposed: False  # type: ignore[method-assign]
+
+
+def skip_rule_4(site: Sites) -> None:
+    """Rule 4: a new manager drops the extension that is pending."""
+    adopt = site._adopt
+
+    def forgetful(reign: Reign, alive: dict[ProcessId, int]) -> None:
+        upto = -1 if site.memory.committed is None else site.memory.committed.number
+        for pid, (missing, standing) in reign.answers.items():
+            kept = tuple(each for each in missing.views if each.number <= upto)
+            reign.answers[pid] = Answer(Extension(missing.round if kept else NO_ROUND, kept), standing)
+        adopt(reign, alive)
+
+    site._adopt = forgetful  # type: ignore[method-assign]
+
+
+def skip_rule_5(site: Sites) -> None:
+    """Rule 5: a new manager takes it that everybody has what it has seen committed."""
+    eligible = site._eligible
+
+    def trusting(reign: Reign, alive: dict[ProcessId, int], last: View | None) -> dict[ProcessId, int]:
+        return {pid: max(view, site.memory.number) for pid, view in eligible(reign, alive, last).items()}
+
+    site._eligible = trusting  # type: ignore[method-assign]
+    site._is_change_wanted = lambda alive: (  # type: ignore[method-assign]
+        site.memory.view is None or {*site.memory.view.members} != {*alive}
+    )
+
+
+def forget_the_incarnation(site: Sites) -> None:
+    """Section 4.1: packets to or from another incarnation of a site are taken like any other."""
+    site.links._is_mine = lambda to: to is not None and to.name == site.me.name  # type: ignore[method-assign]
+    site.links._is_dead = lambda sender, peer: False  # type: ignore[method-assign]
+
+
+class NoQuorum(Quorum):
+    """Any sites will do."""
+
+    def holds(self, sites: object) -> bool:
+        return True
+
+
+def ignore_the_quorum(site: Sites) -> None:
+    """The section's last paragraph: a component without a majority goes on."""
+    site.quorum = NoQuorum(site.quorum.configured)
+
+
+def forget_promises(site: Sites) -> None:
+    """A promise is not in stable storage before it is answered."""
+
+    def promise(round_: Round) -> None:
+        site.memory.promised = round_
+        site.memory.since = round_ if site.memory.since == NO_ROUND else site.memory.since
+
+    site.memory.promise = promise  # type: ignore[method-assign]
+
+
+def forget_what_was_accepted(site: Sites) -> None:
+    """Step 2a: the site does not save the extension that it acknowledges."""
+
+    def accept(extension: Extension) -> None:
+        site.memory.accepted = extension
+
+    site.memory.accept = accept  # type: ignore[method-assign]
+
+
+def commit_early(site: Sites) -> None:
+    """Step 3a: the manager does not wait for the last acknowledgement."""
+
+    def all_but_one(reign: Reign, last: View) -> bool:
+        return sum(reign.acks.get(pid, -1) < last.number for pid in last.members) <= 1
+
+    site._all_acknowledged = all_but_one  # type: ignore[method-assign]
+
+
+def listen_to_the_excluded(site: Sites) -> None:
+    """Steps 1 and 2: a site that is not in the view is not told that it is dead."""
+
+    def nobody(pid: ProcessId, claim: Claim) -> bool:
+        return False
+
+    site.memory.excludes = nobody  # type: ignore[method-assign]
+
+
+MUTATIONS: dict[str, Mutation] = {
+    "skip-nack": skip_nack,
+    "skip-rule-4": skip_rule_4,
+    "skip-rule-5": skip_rule_5,
+    "forget-incarnation": forget_the_incarnation,
+    "ignore-quorum": ignore_the_quorum,
+    "forget-promises": forget_promises,
+    "forget-accepted": forget_what_was_accepted,
+    "commit-early": commit_early,
+    "listen-to-excluded": listen_to_the_excluded,
+}
+
+
+def mutant(name: str) -> Model:
+    """The site layer with that mutation."""
+
+    def build_broken(around: Surroundings, addresses: Sequence[str]) -> Sites:
+        site = build(around, addresses)
+        MUTATIONS[name](site)
+        return site
+
+    return Model("isis85", build_broken, at_rest)
