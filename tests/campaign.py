@@ -21,7 +21,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from covey.isis.scenarios import at_rest, build
+from covey.isis.scenarios import at_rest, build, messages
 from covey.sim.generate import generate
 from covey.sim.model import Model
 from covey.sim.run import run
@@ -29,6 +29,7 @@ from covey.sim.scenario import Scenario
 from covey.sim.shrink import shrink
 from covey.trace import MemorySink, Recorder
 from tests.isis import judge, mutations
+from tests.isis.traffic import Traffic
 
 ROOT = Path(__file__).parents[1]
 CHUNK = 50
@@ -45,12 +46,19 @@ class Campaign(NamedTuple):
 
     model: Model
     judge: Callable[[list[dict[str, Any]]], list[str]]
+    traffic: type[Traffic]
     mutations: Sequence[str]
     mutant: Callable[[str], Model]
 
 
 CAMPAIGNS = {
-    "isis85": Campaign(Model("isis85", build, at_rest), judge.judge, list(mutations.MUTATIONS), mutations.mutant)
+    "isis85": Campaign(
+        Model("isis85", build, at_rest, messages),
+        judge.judge,
+        Traffic,
+        list(mutations.MUTATIONS),
+        mutations.mutant,
+    )
 }
 
 
@@ -71,10 +79,12 @@ class Verdict(NamedTuple):
 def verdict(scenario: Scenario, model: Model) -> Verdict:
     """Play a scenario, and judge it: by the engine's own invariants, by rest, and by its trace."""
     sink = MemorySink()
-    outcome = run(scenario, model, Recorder(sink))
+    traffic = CAMPAIGNS[model.name].traffic()
+    outcome = run(scenario, model, Recorder(sink), watch=traffic.watch)
     wrong = [f"check: {outcome.broken}"] if outcome.broken else []
     wrong += ["rest: it did not come to rest"] if outcome.unrested else []
     wrong += [f"judge: {sentence}" for sentence in CAMPAIGNS[model.name].judge(sink.rows)]
+    wrong += traffic.wrong()
     return Verdict(wrong, outcome.packets, outcome.views, outcome.seconds)
 
 

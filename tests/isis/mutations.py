@@ -6,7 +6,7 @@ Each mutation takes a site that was just built and makes it forget one rule.
 from collections.abc import Callable, Sequence
 
 from covey.isis.messages import NO_ROUND, Claim, Extension, Round, View
-from covey.isis.scenarios import at_rest, build
+from covey.isis.scenarios import at_rest, build, messages
 from covey.isis.sequence import Quorum
 from covey.isis.sites import Answer, Reign, Sites
 from covey.kernel.engine import Surroundings
@@ -124,4 +124,4 @@ def mutant(name: str) -> Model:
         MUTATIONS[name](site)
         return site
 
-    return Model("isis85", build_broken, at_rest)
+    return Model("isis85", build_broken, at_rest, messages)

@@ -1,7 +1,7 @@
 """One end of a lossless, ordered channel between two site incarnations (section 4.1).
 
-A windowed acknowledgement protocol. Messages of one port are packed into *segments*, numbered from
-1; at most `WINDOW` segments are under way. The receiver delivers segments in order, keeps those that
+A windowed acknowledgement protocol. Messages are packed into *segments*, numbered from 1; at most
+`WINDOW` segments are under way. The receiver delivers segments in order, keeps those that
 came early (never more than a window), and acknowledges with the number up to which it has all and a
 bit for each that it has beyond. What is not acknowledged in time is sent again, each time after twice
 the time, up to a bound.
@@ -53,13 +53,12 @@ class RoundTrips:
 
 
 class Segment:
-    """A numbered run of messages of one port, and when it was sent."""
+    """A numbered run of messages, and when it was sent."""
 
-    __slots__ = ("again", "arrived", "messages", "number", "port", "sent")
+    __slots__ = ("again", "arrived", "messages", "number", "sent")
 
-    def __init__(self, number: int, port: int, messages: list[bytes], sent: float) -> None:
+    def __init__(self, number: int, messages: list[bytes], sent: float) -> None:
         self.number = number
-        self.port = port
         self.messages = messages
         self.sent = sent
         self.again = False
@@ -72,7 +71,7 @@ class Channel:
 
     def __init__(self, trips: RoundTrips) -> None:
         self.trips = trips
-        self.queue: deque[tuple[int, bytes]] = deque()
+        self.queue: deque[bytes] = deque()
         self.under_way: deque[Segment] = deque()
         self.next_number = 1
         self.backoff = 1
@@ -81,7 +80,7 @@ class Channel:
         """Messages taken so far; with `acknowledged`, what `status` is read from."""
         self.acknowledged = 0
         self.received_upto = 0
-        self.early: dict[int, tuple[int, list[bytes]]] = {}
+        self.early: dict[int, list[bytes]] = {}
 
     # ---- sending ----
 
@@ -89,10 +88,10 @@ class Channel:
     def room(self) -> int:
         return QUEUE_MAX - len(self.queue)
 
-    def send(self, port: int, message: bytes) -> int:
+    def send(self, message: bytes) -> int:
         """Queue a message; return its number among all queued, which `is_sent` takes. Needs `room`."""
         assert self.room, "the caller looks at room first"
-        self.queue.append((port, message))
+        self.queue.append(message)
         self.queued += 1
         return self.queued
 
@@ -104,7 +103,7 @@ class Channel:
         """Pack what is queued into segments, as far as the window allows; return them for sending."""
         new = []
         while self.queue and len(self.under_way) < WINDOW:
-            segment = Segment(self.next_number, self.queue[0][0], self._pack(), now)
+            segment = Segment(self.next_number, self._pack(), now)
             self.next_number += 1
             self.under_way.append(segment)
             new.append(segment)
@@ -113,15 +112,14 @@ class Channel:
         return new
 
     def _pack(self) -> list[bytes]:
-        """Take a segment's worth of messages of the first one's port."""
-        port = self.queue[0][0]
+        """Take a segment's worth of messages."""
         messages: list[bytes] = []
         size = 0
-        while self.queue and self.queue[0][0] == port and len(messages) < MESSAGES_MAX:
-            size += len(self.queue[0][1]) + 4
+        while self.queue and len(messages) < MESSAGES_MAX:
+            size += len(self.queue[0]) + 4
             if messages and size > SEGMENT_BYTES:
                 break
-            messages.append(self.queue.popleft()[1])
+            messages.append(self.queue.popleft())
         return messages
 
     def acknowledge(self, now: float, upto: int, beyond: int) -> bool:
@@ -157,16 +155,16 @@ class Channel:
 
     # ---- receiving ----
 
-    def receive(self, number: int, port: int, messages: list[bytes]) -> list[tuple[int, list[bytes]]] | None:
-        """Take a segment; return the runs that it makes deliverable, in order. None: not a new one."""
+    def receive(self, number: int, messages: list[bytes]) -> list[bytes] | None:
+        """Take a segment; return the messages that it makes deliverable, in order. None: not a new one."""
         if number <= self.received_upto or number in self.early or number > self.received_upto + WINDOW:
             return None
-        self.early[number] = port, messages
-        runs = []
+        self.early[number] = messages
+        deliverable: list[bytes] = []
         while (run := self.early.pop(self.received_upto + 1, None)) is not None:
             self.received_upto += 1
-            runs.append(run)
-        return runs
+            deliverable += run
+        return deliverable
 
     @property
     def receipt(self) -> tuple[int, int]:

@@ -2,8 +2,9 @@
 
 Source: isis-1985, section 4.1. A site is one incarnation of a named process. Each site says hello to
 every address that it was given, periodically; the hellos make sites known to one another, measure the
-round trip, and carry what the layer above claims. Between two sites that know each other runs a
-`Channel`. Whether a site has failed is decided above (`covey.isis.sites`); here it is only *silent*.
+round trip, and carry what the layer above claims. Between two sites that know each other run
+`Channel`s, one for each port. Whether a site has failed is decided above (`covey.isis.sites`); here it is
+only *silent*.
 
 What is accepted, and from whom:
 
@@ -13,15 +14,20 @@ What is accepted, and from whom:
     receipt         answered: you are dead               dropped                         acknowledges
     you-are-dead    taken to heart all the same          dropped                         this incarnation halts
 
+The layer above can refuse a peer altogether, as long as what it claims shows it to be dead, and its
+application's messages, as long as it is not known to be in the view. What is refused is not acknowledged,
+so it comes again.
+
 Deviations. (1) A hello counts only as an echo: a peer is silent when the newest of *my* stamps that it
 has sent back is too old. So a cut in either direction silences it, and both ends notice. (2) How old is
 too old follows the measured round trips, and the hellos' interval. (3) A silent site is not yet a failed
 one: its channel is kept, and goes on if it comes back before a view without it is agreed upon. (4)
 *You are dead* is heeded even from a buried sender: of two sites that have given up each other at least
-one must go.
+one must go. (5) View management has a channel of its own beside the application's: it must not wait behind
+messages that can be delivered only when it is done.
 
-Bounds: `PEERS_MAX` sites are known at a time, `GRAVES_MAX` names are remembered as dead; a channel's
-bounds are in `covey.isis.channel`.
+Bounds: `PEERS_MAX` sites are known at a time (more are not listened to), `GRAVES_MAX` names are remembered
+as dead; a channel's bounds are in `covey.isis.channel`.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,9 +56,11 @@ from covey.kernel.wire import Dropped, header, pack_messages, unpack_messages
 PEERS_MAX = 256
 GRAVES_MAX = 4096
 FORGET_S = 60.0
-"""For how long a site must have been silent to make place for another."""
+"""A site that is in no view, and was not heard for so long, is given up."""
 
 NEVER = float("-inf")
+
+VIEWS, APPLICATION = PORTS = range(2)
 
 Received = tuple[ProcessId, int, list[bytes]]
 """Sender, port and messages."""
@@ -75,19 +83,21 @@ class Peer:
         self.address = address
         self.claim = Claim()
         self.trips = RoundTrips()
-        self.channel = Channel(self.trips)
+        self.channels = [Channel(self.trips) for _ in PORTS]
         self.heard = now
         self.echoed = NEVER
         self.stamp = -1.0
         self.stamp_at = now
         self.hinted = NEVER
-        self.owes_receipt = False
+        self.owes_receipt: set[int] = set()
+        """For these ports."""
 
 
 class Ticket(Struct, frozen=True):
     """A message given to `send`; `status` tells what became of it."""
 
     dest: ProcessId
+    port: int
     number: int
 
 
@@ -95,14 +105,20 @@ class Links:
     """All channels of one site, and who can be heard."""
 
     def __init__(
-        self, engine: Engine, addresses: Sequence[str], options: LinkOptions, excludes: Callable[[Peer], bool]
+        self,
+        engine: Engine,
+        addresses: Sequence[str],
+        options: LinkOptions,
+        excludes: Callable[[Peer], bool],
+        is_member: Callable[[ProcessId], bool],
     ) -> None:
-        """Peers that `excludes` names, by what they claim, are dead: it is asked whenever they are heard."""
+        """Peers that `excludes` names are dead, and applications are heard only at those that `is_member` names."""
         self.engine = engine
         self.me = engine.me
         self.addresses = tuple(addresses)
         self.options = options
         self.excludes = excludes
+        self.is_member = is_member
         self.claim = Claim()
         self.peers: dict[str, Peer] = {}
         self.graves: dict[str, int] = {}
@@ -113,20 +129,24 @@ class Links:
 
     def send(self, dest: ProcessId, port: int, message: bytes) -> Ticket | None:
         """Send a message to a site, in order and without loss. None: unknown site, or no room."""
-        peer = self._peer(dest)
-        if peer is None or not peer.channel.room:
+        if not self.room(dest, port):
             return None
-        return Ticket(dest, peer.channel.send(port, message))
+        return Ticket(dest, port, self.peers[dest.name].channels[port].send(message))
 
-    def room(self, dest: ProcessId) -> int:
+    def room(self, dest: ProcessId, port: int) -> int:
         """How many messages `send` would take for a site now."""
         peer = self._peer(dest)
-        return 0 if peer is None else peer.channel.room
+        return 0 if peer is None else peer.channels[port].room
 
     def status(self, ticket: Ticket) -> bool:
         """Whether the message is *sent*: its site has acknowledged it, or has been given up."""
         peer = self._peer(ticket.dest)
-        return peer is None or peer.channel.is_sent(ticket.number)
+        return peer is None or peer.channels[ticket.port].is_sent(ticket.number)
+
+    def is_quiet(self, dest: ProcessId) -> bool:
+        """Whether everything that was sent to a site has been acknowledged."""
+        peer = self._peer(dest)
+        return peer is None or not any(channel.queue or channel.under_way for channel in peer.channels)
 
     # ---- who is there ----
 
@@ -199,7 +219,7 @@ class Links:
             return peer
         if peer is not None:
             self._remember_dead(peer.pid)
-        elif not self._has_place(now):
+        elif len(self.peers) >= PEERS_MAX:
             self.engine.drop("too many sites")
             return None
         self.peers[sender.name] = Peer(sender, source, now)
@@ -209,16 +229,6 @@ class Links:
         """Whether that incarnation was given up, or a later one of the same site is known."""
         known = 0 if peer is None else peer.pid.incarnation
         return sender.incarnation < known or sender.incarnation <= self.graves.get(sender.name, 0)
-
-    def _has_place(self, now: float) -> bool:
-        if len(self.peers) < PEERS_MAX:
-            return True
-        oldest = min(self.peers.values(), key=lambda peer: peer.heard)
-        if now - oldest.heard < FORGET_S:
-            return False
-        self._remember_dead(oldest.pid)
-        del self.peers[oldest.pid.name]
-        return True
 
     def _is_mine(self, to: ProcessId | None) -> bool:
         """Whether a packet is addressed to this incarnation."""
@@ -250,7 +260,7 @@ class Links:
             name = body[SEGMENT_HEADER.size : start].decode()
         except UnicodeDecodeError:
             messages, name = None, ""
-        if messages is None:
+        if messages is None or port not in PORTS:
             self.engine.drop("packet: body")
             return []
         if not self._is_mine(ProcessId(name, incarnation)):
@@ -259,17 +269,22 @@ class Links:
         if self.excludes(peer):
             self.engine.drop("sender is excluded")
             return []
-        peer.owes_receipt = True
-        runs = peer.channel.receive(number, port, messages)
-        if runs is None:
+        if port == APPLICATION and not self.is_member(peer.pid):
+            self.engine.drop("sender is not in the view")
+            return []
+        peer.owes_receipt.add(port)
+        deliverable = peer.channels[port].receive(number, messages)
+        if deliverable is None:
             self.engine.drop("segment again")
             return []
-        return [(peer.pid, run_port, run) for run_port, run in runs]
+        return [(peer.pid, port, deliverable)] if deliverable else []
 
     def _on_receipt(self, now: float, peer: Peer, receipt: Receipt) -> None:
         if not self._is_mine(receipt.to):
             self.engine.drop("for another incarnation")
-        elif not peer.channel.acknowledge(now, receipt.upto, receipt.beyond):
+        elif receipt.port not in PORTS:
+            self.engine.drop("packet: body")
+        elif not peer.channels[receipt.port].acknowledge(now, receipt.upto, receipt.beyond):
             self.engine.drop("receipt for what was not sent")
 
     def _on_you_are_dead(self, death: YouAreDead) -> None:
@@ -288,6 +303,7 @@ class Links:
     def paused(self, now: float) -> None:
         """After a pause of my own every peer gets its full time again: suspect yourself first."""
         for peer in self.peers.values():
+            peer.heard = now
             if peer.echoed != NEVER:
                 peer.echoed = now
 
@@ -299,25 +315,29 @@ class Links:
             self.next_hello = now + self.options.hello_s * (0.9 + 0.2 * self.engine.random.random())
             for address in self.addresses:
                 self._hello(now, address)
+            for pid in [peer.pid for peer in self.peers.values() if now - peer.heard > FORGET_S]:
+                if not self.is_member(pid):
+                    self.bury(pid)
         for peer in self.peers.values():
-            self._transmit(peer, peer.channel.due(now))
+            for port, channel in enumerate(peer.channels):
+                self._transmit(peer, port, channel.due(now))
 
     def flush(self, now: float) -> None:
         """Send what was queued and acknowledge what was received, after each input."""
         for peer in self.peers.values():
-            if peer.channel.queue:
-                self._transmit(peer, peer.channel.pump(now))
-            if peer.owes_receipt:
-                peer.owes_receipt = False
-                receipt = Receipt(peer.pid, *peer.channel.receipt)
+            for port, channel in enumerate(peer.channels):
+                if channel.queue:
+                    self._transmit(peer, port, channel.pump(now))
+            for port in sorted(peer.owes_receipt):
+                receipt = Receipt(peer.pid, port, *peer.channels[port].receipt)
                 self.engine.out.append(Send(peer.address, CODEC.control(self.me, receipt)))
+            peer.owes_receipt.clear()
 
     def deadline(self, now: float) -> float:
         """When `wake` is wanted: the next hello, the next repetition, or the next silence."""
         moments = [self.next_hello]
         for peer in self.peers.values():
-            if peer.channel.resend_at is not None:
-                moments.append(peer.channel.resend_at)
+            moments += [channel.resend_at for channel in peer.channels if channel.resend_at is not None]
             if now < (silent := self._silent_at(peer)):
                 moments.append(silent)
         return min(moments)
@@ -336,10 +356,10 @@ class Links:
             hello = Hello(now, peer.stamp, now - peer.stamp_at, peer.pid, self.claim, leaving)
         self.engine.out.append(Send(address, CODEC.control(self.me, hello)))
 
-    def _transmit(self, peer: Peer, segments: Sequence[Segment]) -> None:
+    def _transmit(self, peer: Peer, port: int, segments: Sequence[Segment]) -> None:
         name = peer.pid.name.encode()
         for segment in segments:
-            head = SEGMENT_HEADER.pack(segment.number, segment.port, peer.pid.incarnation, len(name))
+            head = SEGMENT_HEADER.pack(segment.number, port, peer.pid.incarnation, len(name))
             packet = b"".join((self._segment_header, head, name, pack_messages(segment.messages)))
             self.engine.out.append(Send(peer.address, packet))
 
@@ -348,4 +368,5 @@ class Links:
         if len(self.peers) > PEERS_MAX or len(self.graves) > GRAVES_MAX:
             raise BrokenInvariant(f"{self.me}: {len(self.peers)} peers, {len(self.graves)} graves")
         for peer in self.peers.values():
-            peer.channel.check()
+            for channel in peer.channels:
+                channel.check()

@@ -73,6 +73,7 @@ class Receipt(Struct, frozen=True, array_like=True):
     """The acknowledgement of segments."""
 
     to: ProcessId
+    port: int
     upto: int
     """All segments up to this one have arrived."""
     beyond: int

@@ -127,8 +127,11 @@ class Memory:
         self.accepted = extension
         self.engine.out.append(Store(ACCEPTED, encode(extension)))
 
-    def commit(self, upto: int) -> None:
-        """Record what is committed, and install what is new to this site of it."""
+    def commit(self, upto: int) -> list[ProcessId]:
+        """Record what is committed, and install what is new to this site of it; return who has left the sequence."""
+        before = {
+            pid for view in (*self.accepted.views, self.view) if view and view.number <= upto for pid in view.members
+        }
         for view in self.accepted.views:
             if view.number <= upto and (self.committed is None or view.number > self.committed.number):
                 self.engine.out.append(Append(encode(view)))
@@ -138,6 +141,7 @@ class Memory:
             self.view = view
             members = tuple(sorted(str(pid) for pid in view.members))
             self.engine.out.append(Install(f"v{view.number}", view.number, members, primary=True))
+        return sorted(before.difference(() if self.view is None else self.view.members))
 
     def _new_to_me(self, upto: int) -> list[View]:
         """Return the committed views after the installed one; a joiner begins where it is in for good."""

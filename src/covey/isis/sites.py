@@ -51,7 +51,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from covey.isis.links import LinkOptions, Links, Peer
+from covey.isis.links import APPLICATION, VIEWS, LinkOptions, Links, Peer
 from covey.isis.messages import (
     NO_ROUND,
     NOTHING,
@@ -73,12 +73,7 @@ from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import BrokenInvariant
 from covey.kernel.ids import ProcessId
 
-VIEWS, APPLICATION = 0, 1
-"""Ports of the channels."""
-
 LINK_OPTIONS = LinkOptions()
-RESERVED = 64
-"""Places in a channel's queue that the application leaves to view management."""
 HOLD_OFF = 4
 """For so many hello intervals nobody begins a reign while another manager is at work."""
 NOTE_S = 1.0
@@ -134,7 +129,7 @@ class Sites(Engine):
         self.quorum = Quorum(configured)
         self.memory = Memory(self, around)
         others = [address for address in addresses if address != around.address]
-        self.links = Links(self, others, options, self._excludes)
+        self.links = Links(self, others, options, self._excludes, self._is_in_last_view)
         self.hello_s = options.hello_s
         self.reign: Reign | None = None
         self.review_at = 0.0
@@ -177,13 +172,25 @@ class Sites(Engine):
         self.links.farewell(now)
         self.out.append(Halt("left", restart=False))
 
+    @property
+    def room(self) -> int:
+        """How many messages to any site of the view would be taken now; none while this one is in no view."""
+        members = () if self.memory.view is None else self.memory.view.members
+        return min((self.links.room(pid, APPLICATION) for pid in members if pid != self.me), default=0)
+
     def submit(self, now: float, batch: Sequence[Outgoing]) -> int:
-        """Send messages to sites (`links.send` for one whose status is wanted)."""
+        """Send messages to sites of the view (`links.send` for one whose status is wanted).
+
+        What is for a site that is not in the view counts as sent: nobody will see that it did not arrive.
+        """
         taken = 0
+        if self.memory.view is None:
+            return taken
         for dest, message in batch:
-            if self.links.room(dest) <= RESERVED:
+            if dest not in self.memory.view.members:
+                self.drop("message: no such site in the view")
+            elif self.links.send(dest, APPLICATION, message) is None:
                 break
-            self.links.send(dest, APPLICATION, message)
             taken += 1
         self._settle(now)
         return taken
@@ -321,7 +328,7 @@ class Sites(Engine):
 
     def _commit(self, reign: Reign, last: View) -> None:
         """Step 3a."""
-        self.memory.commit(last.number)
+        self._install(last.number)
         for pid in last.members:
             if pid != self.me:
                 self._say(pid, Commit(reign.round, last.number))
@@ -402,14 +409,24 @@ class Sites(Engine):
         if last is None or commit.upto > last.number:
             self.drop("commit of what was not accepted")
             return
-        self.memory.commit(commit.upto)
+        self._install(commit.upto)
 
     # ---- helpers ----
+
+    def _install(self, upto: int) -> None:
+        """Go through the sequence up to a committed view; who has left it on the way is dead."""
+        for pid in self.memory.commit(upto):
+            if pid != self.me:
+                self.links.bury(pid)
 
     def _say(self, pid: ProcessId, message: ViewMessage) -> None:
         if self.links.send(pid, VIEWS, encode(message)) is None:
             self.drop("view message: no channel")
             self.links.bury(pid)
+
+    def _is_in_last_view(self, pid: ProcessId) -> bool:
+        """Whether a site is in the view that I accepted last: one that has installed it may already send to me."""
+        return self.memory.last is not None and pid in self.memory.last.members
 
     def _excludes(self, peer: Peer) -> bool:
         """Steps 1 and 2: who is not in the extension that I accepted last is not listened to any more."""

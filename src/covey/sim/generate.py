@@ -77,6 +77,8 @@ def generate(seed: int) -> Scenario:
         fault = Fault(draw.one(RATES), draw.one(DURATIONS), draw.one(STABILITIES))
         for at in _moments(draw, fault, length, focus):
             steps += kind(draw, members, at, fault)
+    if draw.chance(0.5):
+        steps += _traffic(draw, members, length)
     if draw.chance(0.35):
         steps += _total_failure(draw, members, length * draw.unit())
     steps += _losses(draw, members, length)
@@ -163,6 +165,15 @@ def _storm(draw: Draw, members: Sequence[str], at: float, fault: Fault) -> list[
 
 
 KINDS = (_crash, _crash, _leave, _pause, _partition, _partition, _one_way, _clock, _storm)
+
+
+def _traffic(draw: Draw, members: Sequence[str], length: float) -> list[Step]:
+    """Messages of the applications: mostly a few, sometimes more than a queue holds."""
+    steps = []
+    for _ in range(int(length * draw.one((1, 2, 5)))):
+        count = draw.one(("1", "1", "5", "40", "400", "6000"))
+        steps.append(Step(_round(length * draw.unit()), "send", (draw.one(members), count)))
+    return steps
 
 
 def _total_failure(draw: Draw, members: Sequence[str], at: float) -> list[Step]:

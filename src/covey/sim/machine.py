@@ -195,9 +195,8 @@ class Machine:
             self._arm()
 
     def submit(self, batch: Sequence[Any]) -> int:
-        """Let the application send; return how many messages the engine took."""
-        if self.state != UP or self.engine is None:
-            return 0
+        """Let the application of a process that is up send; return how many messages the engine took."""
+        assert self.engine is not None
         taken = self.engine.submit(self.clock, batch)
         self._drain(self.engine)
         return taken

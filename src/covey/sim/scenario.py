@@ -9,6 +9,7 @@
     1.5    crash a after 3 keep 0.5
     2      start a
     2      rob c                        crash, and lose the disk
+    2      send a 40                    the application at a sends 40 messages
     2.5    leave d
     3      pause b for 2.5
     3      cut a b | c d e for 4        both ways, between any number of groups
@@ -150,6 +151,11 @@ def _rob(world: World, words: Words) -> None:
         world.rob(name)
 
 
+def _send(world: World, words: Words) -> None:
+    name, count = words
+    world.send(name, int(count))
+
+
 def _leave(world: World, words: Words) -> None:
     for name in words:
         world.machine(name).leave()
@@ -202,6 +208,7 @@ VERBS: dict[str, Callable[[World, Words], None]] = {
     "start": _start,
     "crash": _crash,
     "rob": _rob,
+    "send": _send,
     "leave": _leave,
     "pause": _pause,
     "cut": _cut,

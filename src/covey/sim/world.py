@@ -14,7 +14,7 @@ from covey.kernel.effects import Effect, Install
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import BrokenInvariant, MisuseError
 from covey.kernel.ids import ProcessId
-from covey.sim.machine import DOWN, Machine
+from covey.sim.machine import DOWN, UP, Machine
 from covey.sim.model import Model
 from covey.sim.network import Network, NetworkOptions
 from covey.trace import MemorySink, Recorder
@@ -55,6 +55,10 @@ class World:
         self.network = Network(self.random)
         self.watchers: list[Callable[[Machine, Effect], None]] = []
         self.packets = 0
+        self.bodies = 0
+        """How many messages the applications have made: each has its number for a body."""
+        self.sent: list[tuple[ProcessId, Any]] = []
+        """What the engines took of the applications' messages, with its sender."""
         self.configs: set[tuple[str, str]] = set()
         """The group and the name of every configuration that anyone installed."""
         self._recorder = Recorder(MemorySink()) if recorder is None else recorder
@@ -166,6 +170,17 @@ class World:
     def rob(self, name: str) -> None:
         """Crash a process and take its disk away: it comes back under a fresh name."""
         self.machine(name).rob()
+
+    def send(self, name: str, count: int) -> None:
+        """Let the application at a process send so many messages; those that there is no room for are not sent."""
+        machine = self.machine(name)
+        if machine.state != UP or machine.engine is None:
+            return
+        bodies = [b"%d" % number for number in range(self.bodies, self.bodies + count)]
+        self.bodies += count
+        sender, batch = machine.pid, self.model.messages(machine.engine, bodies)
+        taken = machine.submit(batch)
+        self.sent += [(sender, message) for message in batch[:taken]]
 
     def pause(self, name: str, seconds: float) -> None:
         """Stop a process for a while; its packets queue."""
