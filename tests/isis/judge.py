@@ -8,7 +8,8 @@ What the model `isis85` promises of site views, and nothing more than the rows s
 - The paper's "a site is killed": an incarnation that has left the sequence is not in a later view, and a
   later incarnation is not followed by an earlier one.
 - I85-LIVE, on complete and healed runs: all sites that are up, if they are a majority, rest in one view of
-  exactly themselves.
+  exactly themselves. On complete runs that are not healed, of which the caller knows that a majority can reach
+  each other: the members of the last view are up, rest in it, and are that majority.
 
 `judge` returns what is wrong, in sentences; nothing for a good trace.
 """
@@ -42,8 +43,10 @@ def judge(rows: Iterable[Row]) -> list[str]:
     ]
     found = [*_agreement(views), *_contiguity(views), *_no_return(views), *_majorities(views, header["universe"])]
     found += _after_the_end(events)
-    if header["complete"] and header["healed"]:
-        found += _liveness(events, views, header["universe"])
+    if header["complete"]:
+        up = _up(events)
+        rests = {view.who: view for view in views if view.who in up}
+        found += _in_one_view(up, rests, header["universe"]) if header["healed"] else _in_the_last_view(views, rests)
     return found
 
 
@@ -120,7 +123,7 @@ def _after_the_end(events: list[Row]) -> Iterator[str]:
             state[who] = "down"
 
 
-def _liveness(events: list[Row], views: list[Installed], universe: list[str]) -> Iterator[str]:
+def _up(events: list[Row]) -> set[str]:
     up: set[str] = set()
     for row in events:
         who = f"{row['process']}/{row['incarnation']}"
@@ -128,7 +131,10 @@ def _liveness(events: list[Row], views: list[Installed], universe: list[str]) ->
             up.add(who)
         elif row["event"] in ("fail", "stop"):
             up.discard(who)
-    rests = {view.who: view for view in views if view.who in up}
+    return up
+
+
+def _in_one_view(up: set[str], rests: dict[str, Installed], universe: list[str]) -> Iterator[str]:
     if not has_majority(up, universe):
         return
     for who in sorted(up):
@@ -136,3 +142,14 @@ def _liveness(events: list[Row], views: list[Installed], universe: list[str]) ->
             yield f"{who} rests in no view"
         elif set(rests[who].members) != up:
             yield f"{who} rests in view {rests[who].seq} {rests[who].members}, and {sorted(up)} are up"
+
+
+def _in_the_last_view(views: list[Installed], rests: dict[str, Installed]) -> Iterator[str]:
+    if not views:
+        yield "nobody has installed a view"
+        return
+    last = max(view.seq for view in views)
+    members = {member for view in views if view.seq == last for member in view.members}
+    for member in sorted(members):
+        if member not in rests or rests[member].seq != last:
+            yield f"{member} does not rest in view {last}, of which it is a member"

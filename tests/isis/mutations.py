@@ -4,11 +4,13 @@ Each mutation takes a site that was just built and makes it forget one rule.
 """
 
 from collections.abc import Callable, Sequence
+from unittest.mock import patch
 
 from covey.isis.messages import NO_ROUND, Claim, Extension, Round, View
+from covey.isis.reign import Alive, Answer, Reign
 from covey.isis.scenarios import at_rest, build, messages
 from covey.isis.sequence import Quorum
-from covey.isis.sites import Answer, Reign, Sites
+from covey.isis.sites import Sites
 from covey.kernel.engine import Surroundings
 from covey.kernel.ids import ProcessId
 from covey.sim.model import Model
@@ -21,31 +23,53 @@ def skip_nack(site: Sites) -> None:
     site._misses_something = lambda proposed: False  # type: ignore[method-assign]
 
 
+def break_reign(site: Sites, breaks: Callable[[Reign], None]) -> None:
+    """Break each reign as it begins, before it asks anybody."""
+
+    class Broken(Reign):
+        def open(self, alive: Alive) -> None:
+            breaks(self)
+            super().open(alive)
+
+    review = site._review
+
+    def reviewed(now: float) -> None:
+        with patch("covey.isis.sites.Reign", Broken):
+            review(now)
+
+    site._review = reviewed  # type: ignore[method-assign]
+
+
 def skip_rule_4(site: Sites) -> None:
     """Rule 4: a new manager drops the extension that is pending."""
-    adopt = site._adopt
 
-    def forgetful(reign: Reign, alive: dict[ProcessId, int]) -> None:
-        upto = -1 if site.memory.committed is None else site.memory.committed.number
-        for pid, (missing, standing) in reign.answers.items():
-            kept = tuple(each for each in missing.views if each.number <= upto)
-            reign.answers[pid] = Answer(Extension(missing.round if kept else NO_ROUND, kept), standing)
-        adopt(reign, alive)
+    def breaks(reign: Reign) -> None:
+        adopt = reign.adopt
 
-    site._adopt = forgetful  # type: ignore[method-assign]
+        def forgetful(alive: Alive) -> None:
+            upto = -1 if site.memory.committed is None else site.memory.committed.number
+            for pid, (missing, standing) in reign.answers.items():
+                kept = tuple(each for each in missing.views if each.number <= upto)
+                reign.answers[pid] = Answer(Extension(missing.round if kept else NO_ROUND, kept), standing)
+            adopt(alive)
+
+        reign.adopt = forgetful  # type: ignore[method-assign]
+
+    break_reign(site, breaks)
 
 
 def skip_rule_5(site: Sites) -> None:
     """Rule 5: a new manager takes it that everybody has what it has seen committed."""
-    eligible = site._eligible
 
-    def trusting(reign: Reign, alive: dict[ProcessId, int], last: View | None) -> dict[ProcessId, int]:
-        return {pid: max(view, site.memory.number) for pid, view in eligible(reign, alive, last).items()}
+    def breaks(reign: Reign) -> None:
+        eligible = reign.eligible
 
-    site._eligible = trusting  # type: ignore[method-assign]
-    site._is_change_wanted = lambda alive: (  # type: ignore[method-assign]
-        site.memory.view is None or {*site.memory.view.members} != {*alive}
-    )
+        def trusting(alive: Alive, last: View | None) -> Alive:
+            return {pid: max(view, site.memory.number) for pid, view in eligible(alive, last).items()}
+
+        reign.eligible = trusting  # type: ignore[method-assign]
+
+    break_reign(site, breaks)
 
 
 def forget_the_incarnation(site: Sites) -> None:
@@ -88,10 +112,13 @@ def forget_what_was_accepted(site: Sites) -> None:
 def commit_early(site: Sites) -> None:
     """Step 3a: the manager does not wait for the last acknowledgement."""
 
-    def all_but_one(reign: Reign, last: View) -> bool:
-        return sum(reign.acks.get(pid, -1) < last.number for pid in last.members) <= 1
+    def breaks(reign: Reign) -> None:
+        def all_but_one(last: View) -> bool:
+            return sum(reign.acks.get(pid, -1) < last.number for pid in last.members) <= 1
 
-    site._all_acknowledged = all_but_one  # type: ignore[method-assign]
+        reign.all_acknowledged = all_but_one  # type: ignore[method-assign]
+
+    break_reign(site, breaks)
 
 
 def listen_to_the_excluded(site: Sites) -> None:

@@ -80,6 +80,8 @@ class Channel:
         """Messages taken so far; with `acknowledged`, what `status` is read from."""
         self.acknowledged = 0
         self.received_upto = 0
+        self.delivered = 0
+        """Messages."""
         self.early: dict[int, list[bytes]] = {}
 
     # ---- sending ----
@@ -164,6 +166,7 @@ class Channel:
         while (run := self.early.pop(self.received_upto + 1, None)) is not None:
             self.received_upto += 1
             deliverable += run
+        self.delivered += len(deliverable)
         return deliverable
 
     @property

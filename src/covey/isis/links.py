@@ -31,6 +31,7 @@ as dead; a channel's bounds are in `covey.isis.channel`.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -62,8 +63,15 @@ NEVER = float("-inf")
 
 VIEWS, APPLICATION = PORTS = range(2)
 
-Received = tuple[ProcessId, int, list[bytes]]
-"""Sender, port and messages."""
+
+class Received(NamedTuple):
+    """Messages of one port, in order."""
+
+    sender: ProcessId
+    port: int
+    number: int
+    """Of the first message, among all that came over this channel."""
+    messages: list[bytes]
 
 
 class LinkOptions(Struct, frozen=True):
@@ -273,11 +281,12 @@ class Links:
             self.engine.drop("sender is not in the view")
             return []
         peer.owes_receipt.add(port)
+        first = peer.channels[port].delivered + 1
         deliverable = peer.channels[port].receive(number, messages)
         if deliverable is None:
             self.engine.drop("segment again")
             return []
-        return [(peer.pid, port, deliverable)] if deliverable else []
+        return [Received(peer.pid, port, first, deliverable)] if deliverable else []
 
     def _on_receipt(self, now: float, peer: Peer, receipt: Receipt) -> None:
         if not self._is_mine(receipt.to):

@@ -37,37 +37,34 @@ where it ended.
 Deviation 4. An extension stays with a site after its commit, until it accepts another one. So rules 4
 and 5 are one mechanism: the new manager sends what it has, and participants ignore the committed prefix.
 
-A site's states, and what it does with a message of view management in each:
+Deviation 5. No incarnation comes back to the sequence once it has left it. A manager that has not seen the
+whole sequence cannot tell a newcomer from one that an earlier manager took in and left out again; so a site
+that is in no view says in which round it first took part, and only one that began after all that the manager
+adopted is new. Any other is told that it is dead, and comes again as the next incarnation.
 
-                 propose                  ack, nack            commit
-    recovering   answers, accepts         ignored              installs, becomes operational
-    operational  answers, accepts         ignored              installs
-    manager      the same; a later round  counted when of its  ignored: it has none
-                 ends its reign           round, else ignored
+A site is *recovering*, *operational*, or *manager* in a reign of its own (`covey.isis.reign`: steps 1 and 3,
+rules 4 and 5); `TAKES` says which messages mean something to it. Step 2, which all take part in, is here.
 """
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import NamedTuple
 
 import msgspec
 
 from covey.isis.links import APPLICATION, VIEWS, LinkOptions, Links, Peer
 from covey.isis.messages import (
-    NO_ROUND,
-    NOTHING,
     VIEW_MESSAGE,
     Ack,
     Commit,
     Extension,
     Nack,
     Propose,
-    Round,
-    Standing,
-    View,
     ViewMessage,
     encode,
 )
-from covey.isis.sequence import Memory, Quorum, members_after, weight, with_next
+from covey.isis.reign import Alive, Reign, is_change_wanted
+from covey.isis.sequence import Memory, Quorum, weight
 from covey.kernel.effects import Deliver, Halt, Note
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import BrokenInvariant
@@ -79,9 +76,6 @@ HOLD_OFF = 4
 NOTE_S = 1.0
 """The least time between two notes of what was dropped."""
 
-Alive = dict[ProcessId, int]
-"""The sites that are not silent, this one included, and the view that each installed last (-1 for none)."""
-
 
 class Outgoing(NamedTuple):
     """A message of the application to one site."""
@@ -90,28 +84,23 @@ class Outgoing(NamedTuple):
     message: bytes
 
 
-class Answer(NamedTuple):
-    """What a site said when it promised to take part in a round: its state since, but for that round's doing."""
+class State(Enum):
+    """What a site is to the sequence of views."""
 
-    missing: Extension
-    """What it had accepted, where the manager may have been missing that."""
-    standing: Standing
+    RECOVERING = "recovering"
+    """In no view: it has just started."""
+    OPERATIONAL = "operational"
+    """In the view that it installed last."""
+    MANAGER = "manager"
+    """Recovering or operational, and in a reign of its own."""
 
 
-class Reign:
-    """What a view manager knows of its own round."""
-
-    def __init__(self, round_: Round) -> None:
-        self.round = round_
-        self.opening = True
-        self.asked: set[ProcessId] = set()
-        self.answers: dict[ProcessId, Answer] = {}
-        self.base = NO_ROUND
-        """The round of the extension that was adopted: nothing committed before this reign is of a later one."""
-        self.proposed: set[ProcessId] = set()
-        """Who was in a view that this manager proposed."""
-        self.acks: dict[ProcessId, int] = {}
-        """The number of the last view that each site has acknowledged."""
+TAKES: dict[State, tuple[type[ViewMessage], ...]] = {
+    State.RECOVERING: (Propose, Commit),
+    State.OPERATIONAL: (Propose, Commit),
+    State.MANAGER: (Propose, Ack, Nack),
+}
+"""The messages that mean something in each state; any other is dropped under its name."""
 
 
 class Sites(Engine):
@@ -143,13 +132,14 @@ class Sites(Engine):
         self._settle(now)
 
     def receive(self, now: float, source: str, packet: bytes) -> None:
-        for sender, port, messages in self.links.receive(now, source, packet):
+        for sender, port, number, messages in self.links.receive(now, source, packet):
             if port == APPLICATION:
-                self.out.append(Deliver(sender, 0, messages))
+                self.out.append(Deliver(sender, number, messages))
                 continue
             for message in messages:
                 self._on_view_message(now, sender, message)
-            self._advance(now)
+            if self.reign is not None:
+                self.reign.advance(self._alive(now))
         self._settle(now)
 
     def wake(self, now: float) -> None:
@@ -230,119 +220,19 @@ class Sites(Engine):
         if not self._is_manager(alive) or not self.quorum.holds(alive):
             if self.reign is not None and self.reign.opening:
                 self.reign = None
-        elif self.reign is None:
-            if now >= self.hold_off and self._is_change_wanted(alive):
-                self._open(alive)
-        else:
-            self._ask(self.reign, alive)
-            self._advance(now)
-            if not self.reign.opening:
-                self._update(self.reign, self._eligible(self.reign, alive, self.memory.last))
-
-    def _eligible(self, reign: Reign, alive: Alive, last: View | None) -> Alive:
-        """Who of the living can be in a view after `last`.
-
-        Nobody may come back to the sequence who has left it: a site that is not in the last view, and may have
-        been in an earlier one, is dead. It has not been in one if its first round is later than all that was
-        committed before this reign, and it was not proposed in this reign. (Deviation 5.)
-        """
-        members = () if last is None else last.members
-        eligible = {}
-        for pid, view in alive.items():
-            answer = reign.answers.get(pid)
-            if pid in members:
-                eligible[pid] = view if answer is None else max(view, answer.standing.view)
-            elif answer is not None and answer.standing.since > reign.base and pid not in reign.proposed:
-                eligible[pid] = answer.standing.view
-            elif answer is not None:
-                self._kill(pid)
-        return eligible
-
-    def _kill(self, pid: ProcessId) -> None:
-        if pid == self.me:
-            self.out.append(Halt("left out by an earlier manager", restart=True))
-        else:
-            self.links.bury(pid)
-
-    def _is_change_wanted(self, alive: Alive) -> bool:
-        last = self.memory.last
-        return last is None or last != self.memory.view or members_after(last, alive) != last.members
-
-    # ---- rules 4 and 5: a new manager ----
-
-    def _open(self, alive: Alive) -> None:
-        """Begin a reign: ask everybody what my knowledge is missing.
-
-        Rule 4: an extension that I accepted may have been committed by the manager before me: it stays.
-        Rule 5: one that was committed may not have reached everybody: it is sent again.
-        """
-        self.reign = Reign(Round(self.memory.promised.term + 1, self.me))
-        self.memory.promise(self.reign.round)
-        self.reign.asked.add(self.me)
-        self.reign.answers[self.me] = Answer(self.memory.accepted, self.memory.standing)
-        self._ask(self.reign, alive)
-
-    def _ask(self, reign: Reign, alive: Alive) -> None:
-        """Step 1 of an opening, to whom it has not been sent yet."""
-        for pid in sorted(alive.keys() - reign.asked):
-            reign.asked.add(pid)
-            self._say(pid, Propose(self.memory.accepted, reign.round, opening=True))
-
-    def _adopt(self, reign: Reign, alive: Alive) -> None:
-        """End the opening: what may have been committed stays, and my own view comes after it."""
-        reign.opening = False
-        best = max((answer.missing for answer in reign.answers.values()), key=weight)
-        reign.base = best.round
-        eligible = self._eligible(reign, alive, best.views[-1] if best.views else None)
-        if self.me in eligible:
-            self._propose(reign, with_next(best.views, eligible, self.quorum))
-
-    # ---- steps 1 and 3: the manager ----
-
-    def _propose(self, reign: Reign, views: tuple[View, ...]) -> None:
-        """Step 1."""
-        proposed = Extension(reign.round, views)
-        if not views or proposed == self.memory.accepted:
-            return
-        self.memory.accept(proposed)
-        reign.proposed.update(views[-1].members)
-        reign.acks[self.me] = views[-1].number
-        for pid in views[-1].members:
-            if pid != self.me:
-                self._say(pid, Propose(proposed, reign.round, opening=False))
-
-    def _advance(self, now: float) -> None:
-        """Step 3: when all have answered, go on."""
-        reign, last = self.reign, self.memory.last
-        if reign is None:
-            return
-        if reign.opening:
-            alive = self._alive(now)
-            if reign.answers.keys() >= alive.keys() and self.quorum.holds(reign.answers):
-                self._adopt(reign, alive)
-        elif last is not None and last != self.memory.view and self._all_acknowledged(reign, last):
-            self._commit(reign, last)
-
-    def _all_acknowledged(self, reign: Reign, last: View) -> bool:
-        return all(reign.acks.get(pid, -1) >= last.number for pid in last.members)
-
-    def _commit(self, reign: Reign, last: View) -> None:
-        """Step 3a."""
-        self._install(last.number)
-        for pid in last.members:
-            if pid != self.me:
-                self._say(pid, Commit(reign.round, last.number))
-
-    def _update(self, reign: Reign, alive: Alive) -> None:
-        """Step 3b; while nobody that is waited for has failed, newcomers wait for the commit."""
-        last = self.memory.last
-        is_waiting = last is not None and last != self.memory.view
-        if is_waiting and last is not None and all(pid in alive for pid in last.members):
-            return
-        if self._is_change_wanted(alive):
-            self._propose(reign, with_next(self.memory.accepted.views, alive, self.quorum))
+        elif self.reign is not None:
+            self.reign.review(alive)
+        elif now >= self.hold_off and is_change_wanted(self.memory.last, self.memory.view, alive):
+            self.reign = Reign(self)
+            self.reign.open(alive)
 
     # ---- step 2: every site ----
+
+    @property
+    def state(self) -> State:
+        if self.reign is not None:
+            return State.MANAGER
+        return State.RECOVERING if self.memory.view is None else State.OPERATIONAL
 
     def _on_view_message(self, now: float, sender: ProcessId, packed: bytes) -> None:
         try:
@@ -350,56 +240,51 @@ class Sites(Engine):
         except (msgspec.DecodeError, ValueError):
             self.drop("view message: malformed")
             return
+        if not isinstance(message, TAKES[self.state]):
+            self.drop(f"{type(message).__name__.lower()} while {self.state.value}")
+            return
         match message:
             case Propose():
                 self._on_propose(now, sender, message)
-            case Ack():
-                self._on_ack(sender, message)
-            case Nack():
-                self._on_nack(now, sender, message)
             case Commit():
                 self._on_commit(message)
+            case Ack() | Nack():
+                self._on_answer(now, sender, message)
 
     def _on_propose(self, now: float, sender: ProcessId, propose: Propose) -> None:
         """Step 2."""
         memory = self.memory
         if propose.round < memory.promised or propose.round.manager != sender:
-            self._say(sender, Nack(propose.round, memory.promised, memory.accepted, memory.standing))  # 2b
+            self.say(sender, Nack(propose.round, memory.promised, memory.accepted, memory.standing))  # 2b
             return
         if propose.round > memory.promised:
             self.reign = None
         memory.promise(propose.round)
         self.hold_off = now + HOLD_OFF * self.hello_s
         if propose.opening and self._misses_something(propose.extension):
-            self._say(sender, Nack(propose.round, propose.round, memory.accepted, memory.standing))  # 2b
+            self.say(sender, Nack(propose.round, propose.round, memory.accepted, memory.standing))  # 2b
             return
         if not propose.opening:
             memory.accept(propose.extension)
-        self._say(sender, Ack(propose.round, weight(propose.extension)[1], propose.opening, memory.standing))  # 2a
+        self.say(sender, Ack(propose.round, weight(propose.extension)[1], propose.opening, memory.standing))  # 2a
 
     def _misses_something(self, proposed: Extension) -> bool:
         """Whether I know of events that the proposed extension does not include."""
         return weight(self.memory.accepted) > weight(proposed)
 
-    def _on_ack(self, sender: ProcessId, ack: Ack) -> None:
+    def _on_answer(self, now: float, sender: ProcessId, answer: Ack | Nack) -> None:
+        """Step 3: the manager collects acknowledgements."""
         reign = self.reign
-        if reign is None or ack.round != reign.round:
-            self.drop("ack of another round")
-        elif ack.opening:
-            reign.answers[sender] = Answer(NOTHING, ack.standing)
-        else:
-            reign.acks[sender] = max(ack.upto, reign.acks.get(sender, -1))
-
-    def _on_nack(self, now: float, sender: ProcessId, nack: Nack) -> None:
-        reign = self.reign
-        if reign is None or nack.round != reign.round:
-            self.drop("nack of another round")
-        elif nack.promised > reign.round:  # another manager reigns: let it, for a while
+        if reign is None or answer.round != reign.round:
+            self.drop("answer of another round")
+        elif isinstance(answer, Ack):
+            reign.on_ack(sender, answer)
+        elif answer.promised <= reign.round:
+            reign.on_nack(sender, answer)
+        else:  # another manager reigns: let it, for a while
             self.reign = None
-            self.memory.promise(max(self.memory.promised, nack.promised))
+            self.memory.promise(max(self.memory.promised, answer.promised))
             self.hold_off = now + HOLD_OFF * self.hello_s * (1 + self.random.random())
-        else:
-            reign.answers[sender] = Answer(nack.missing, nack.standing)
 
     def _on_commit(self, commit: Commit) -> None:
         last = self.memory.last
@@ -409,20 +294,30 @@ class Sites(Engine):
         if last is None or commit.upto > last.number:
             self.drop("commit of what was not accepted")
             return
-        self._install(commit.upto)
+        self.install(commit.upto)
 
-    # ---- helpers ----
+    # ---- what a reign, and step 2, do to the world ----
 
-    def _install(self, upto: int) -> None:
+    def say(self, pid: ProcessId, message: ViewMessage) -> None:
+        """Send a message of view management; a site that takes no more of them is given up."""
+        if self.links.send(pid, VIEWS, encode(message)) is None:
+            self.drop("view message: no channel")
+            self.links.bury(pid)
+
+    def install(self, upto: int) -> None:
         """Go through the sequence up to a committed view; who has left it on the way is dead."""
         for pid in self.memory.commit(upto):
             if pid != self.me:
                 self.links.bury(pid)
 
-    def _say(self, pid: ProcessId, message: ViewMessage) -> None:
-        if self.links.send(pid, VIEWS, encode(message)) is None:
-            self.drop("view message: no channel")
+    def kill(self, pid: ProcessId) -> None:
+        """Make a site undergo recovery, which may be this one."""
+        if pid == self.me:
+            self.out.append(Halt("left out by an earlier manager", restart=True))
+        else:
             self.links.bury(pid)
+
+    # ---- whom I listen to ----
 
     def _is_in_last_view(self, pid: ProcessId) -> bool:
         """Whether a site is in the view that I accepted last: one that has installed it may already send to me."""
