@@ -45,7 +45,7 @@ class Campaign(NamedTuple):
     """What is needed to run and to judge a model."""
 
     model: Model
-    judge: Callable[[list[dict[str, Any]]], list[str]]
+    judge: Callable[[list[dict[str, Any]], list[set[str]]], list[str]]
     traffic: type[Traffic]
     mutations: Sequence[str]
     mutant: Callable[[str], Model]
@@ -83,7 +83,7 @@ def verdict(scenario: Scenario, model: Model) -> Verdict:
     outcome = run(scenario, model, Recorder(sink), watch=traffic.watch)
     wrong = [f"check: {outcome.broken}"] if outcome.broken else []
     wrong += ["rest: it did not come to rest"] if outcome.unrested else []
-    wrong += [f"judge: {sentence}" for sentence in CAMPAIGNS[model.name].judge(sink.rows)]
+    wrong += [f"judge: {sentence}" for sentence in CAMPAIGNS[model.name].judge(sink.rows, traffic.components)]
     wrong += traffic.wrong()
     return Verdict(wrong, outcome.packets, outcome.views, outcome.seconds)
 

@@ -8,8 +8,8 @@ What the model `isis85` promises of site views, and nothing more than the rows s
 - The paper's "a site is killed": an incarnation that has left the sequence is not in a later view, and a
   later incarnation is not followed by an earlier one.
 - I85-LIVE, on complete and healed runs: all sites that are up, if they are a majority, rest in one view of
-  exactly themselves. On complete runs that are not healed, of which the caller knows that a majority can reach
-  each other: the members of the last view are up, rest in it, and are that majority.
+  exactly themselves. On complete runs that are not healed the same, for each set of sites that can reach one
+  another, where the caller knows them.
 
 `judge` returns what is wrong, in sentences; nothing for a good trace.
 """
@@ -31,8 +31,8 @@ class Installed(NamedTuple):
     members: tuple[str, ...]
 
 
-def judge(rows: Iterable[Row]) -> list[str]:
-    """What the site views of one run violate."""
+def judge(rows: Iterable[Row], components: Iterable[set[str]] = ()) -> list[str]:
+    """What the site views of one run violate; at its end these processes could reach one another."""
     ordered = sorted(rows, key=lambda row: (row["process"], row["index"]))
     header, *events = ordered
     assert header["event"] == "run", "the process of a header sorts first"
@@ -46,7 +46,9 @@ def judge(rows: Iterable[Row]) -> list[str]:
     if header["complete"]:
         up = _up(events)
         rests = {view.who: view for view in views if view.who in up}
-        found += _in_one_view(up, rests, header["universe"]) if header["healed"] else _in_the_last_view(views, rests)
+        together = [up] if header["healed"] else [{who for who in up if name_of(who) in each} for each in components]
+        for component in together:
+            found += _in_one_view(component, rests, header["universe"])
     return found
 
 
@@ -142,14 +144,3 @@ def _in_one_view(up: set[str], rests: dict[str, Installed], universe: list[str])
             yield f"{who} rests in no view"
         elif set(rests[who].members) != up:
             yield f"{who} rests in view {rests[who].seq} {rests[who].members}, and {sorted(up)} are up"
-
-
-def _in_the_last_view(views: list[Installed], rests: dict[str, Installed]) -> Iterator[str]:
-    if not views:
-        yield "nobody has installed a view"
-        return
-    last = max(view.seq for view in views)
-    members = {member for view in views if view.seq == last for member in view.members}
-    for member in sorted(members):
-        if member not in rests or rests[member].seq != last:
-            yield f"{member} does not rest in view {last}, of which it is a member"
