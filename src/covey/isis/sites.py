@@ -98,7 +98,7 @@ class State(Enum):
 TAKES: dict[State, tuple[type[ViewMessage], ...]] = {
     State.RECOVERING: (Propose, Commit),
     State.OPERATIONAL: (Propose, Commit),
-    State.MANAGER: (Propose, Ack, Nack),
+    State.MANAGER: (Propose, Ack, Nack, Commit),
 }
 """The messages that mean something in each state; any other is dropped under its name."""
 
@@ -287,14 +287,14 @@ class Sites(Engine):
             self.hold_off = now + HOLD_OFF * self.hello_s * (1 + self.random.random())
 
     def _on_commit(self, commit: Commit) -> None:
+        """Install what I accepted in that round: it is committed, whatever I have promised since."""
         last = self.memory.last
-        if not commit.round == self.memory.promised == self.memory.accepted.round:
+        if commit.round != self.memory.accepted.round:
             self.drop("commit of another round")
-            return
-        if last is None or commit.upto > last.number:
+        elif last is None or commit.upto > last.number:
             self.drop("commit of what was not accepted")
-            return
-        self.install(commit.upto)
+        else:
+            self.install(commit.upto)
 
     # ---- what a reign, and step 2, do to the world ----
 
