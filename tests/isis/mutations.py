@@ -6,7 +6,7 @@ Each mutation takes a site that was just built and makes it forget one rule.
 from collections.abc import Callable, Sequence
 from unittest.mock import patch
 
-from covey.isis.messages import NO_ROUND, Claim, Extension, Round, View
+from covey.isis.messages import NO_ROUND, Extension, Round, Standing, View
 from covey.isis.reign import Alive, Answer, Reign
 from covey.isis.scenarios import at_rest, build, messages
 from covey.isis.sequence import Quorum
@@ -121,13 +121,33 @@ def commit_early(site: Sites) -> None:
     break_reign(site, breaks)
 
 
-def listen_to_the_excluded(site: Sites) -> None:
-    """Steps 1 and 2: a site that is not in the view is not told that it is dead."""
+def take_back(site: Sites) -> None:
+    """Deviation 5: a site that this manager proposed, and left out again, seems new when it comes back."""
 
-    def nobody(pid: ProcessId, claim: Claim) -> bool:
-        return False
+    class Forgetful(set[ProcessId]):
+        def __contains__(self, pid: object) -> bool:
+            return False
 
-    site.memory.excludes = nobody  # type: ignore[method-assign]
+    def breaks(reign: Reign) -> None:
+        reign.proposed = Forgetful()
+
+    break_reign(site, breaks)
+
+
+def believe_newcomers(site: Sites) -> None:
+    """Deviation 5: a site that is in no view seems new, whatever round it first took part in."""
+
+    def breaks(reign: Reign) -> None:
+        adopt = reign.adopt
+
+        def trusting(alive: Alive) -> None:
+            for pid, (missing, standing) in reign.answers.items():
+                reign.answers[pid] = Answer(missing, Standing(standing.view, reign.round))
+            adopt(alive)
+
+        reign.adopt = trusting  # type: ignore[method-assign]
+
+    break_reign(site, breaks)
 
 
 MUTATIONS: dict[str, Mutation] = {
@@ -139,7 +159,8 @@ MUTATIONS: dict[str, Mutation] = {
     "forget-promises": forget_promises,
     "forget-accepted": forget_what_was_accepted,
     "commit-early": commit_early,
-    "listen-to-excluded": listen_to_the_excluded,
+    "take-back": take_back,
+    "believe-newcomers": believe_newcomers,
 }
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.isis.links import VIEWS, Links, Peer, Ticket
-from covey.isis.messages import VIEW_MESSAGE, Claim
+from covey.isis.messages import VIEW_MESSAGE
 from covey.isis.sites import Sites
 from covey.kernel.effects import Append, Halt, Install, Store
 from covey.kernel.engine import Surroundings
@@ -44,7 +44,7 @@ class NoLinks(Links):
         self.dead.add(pid)
 
     def alive(self, now: float) -> list[Peer]:
-        return [peer for peer in self.trusted if not self.excludes(peer)]
+        return self.trusted
 
 
 class Pair:
@@ -61,22 +61,16 @@ class Pair:
         self.pid = ProcessId(self.name, self.incarnation)
         self.site = Sites(Surroundings(self.pid, self.name, self.disk, Random(0)), self.configured, self.configured)
         links = self.site.links
-        self.site.links = NoLinks(self.site, [], links.options, links.excludes, links.is_member)
+        self.site.links = NoLinks(self.site, [], links.options, links.is_member)
         self.site.links.went, self.site.links.dead, self.site.links.trusted = [], set(), []
         self.twin = Twin(tuple(self.pid), self.configured, self.twin_disk)
 
-    def trust(self, claims: dict[ProcessId, Claim]) -> dict[Any, int]:
+    def trust(self, views: dict[ProcessId, int]) -> dict[Any, int]:
         """Let the engine know who is alive; return it as the twin takes it."""
-        peers = []
-        for pid, claim in claims.items():
-            peers.append(Peer(pid, pid.name, 0.0))
-            peers[-1].claim = claim
-        self.site.links.trusted = peers
-        return {
-            tuple(pid): claim.view
-            for pid, claim in claims.items()
-            if not self.twin.excludes(tuple(pid), (claim.view, (claim.round.term, tuple(claim.round.manager))))
-        }
+        self.site.links.trusted = [Peer(pid, pid.name, 0.0) for pid in views]
+        for peer in self.site.links.trusted:
+            peer.view = views[peer.pid]
+        return {tuple(pid): view for pid, view in views.items()}
 
     def carry_out(self) -> bool:
         """Do what the engine wants of its disk; whether it has halted."""
@@ -112,7 +106,7 @@ class Play:
 
     def __init__(self, names: str) -> None:
         self.pairs = [Pair(name, list(names)) for name in names]
-        self.heard: dict[tuple[int, int], tuple[ProcessId, Claim]] = {}
+        self.heard: dict[tuple[int, int], tuple[ProcessId, int]] = {}
         """What i knows of j by its last hello, unless it doubts that j lives."""
         self.channels: defaultdict[tuple[int, int], deque[tuple[bytes, Any]]] = defaultdict(deque)
         self.now = 0.0
@@ -127,29 +121,29 @@ class Play:
                 if waiting:
                     self.deliver(*waiting[(i * len(self.pairs) + j) % len(waiting)])
             case "hello" if i != j:
-                self.heard[i, j] = (self.pairs[j].pid, self.pairs[j].site.memory.claim)
+                self.heard[i, j] = (self.pairs[j].pid, self.pairs[j].site.memory.number)
             case "doubt":
                 self.heard.pop((i, j), None)
             case "review":
-                alive = pair.trust(self.claims(i))
+                alive = pair.trust(self.alive(i))
                 pair.site._review(self.now)
                 pair.twin.review(alive)
                 self.after(i)
             case "restart":
                 self.restart(i)
 
-    def claims(self, i: int) -> dict[ProcessId, Claim]:
+    def alive(self, i: int) -> dict[ProcessId, int]:
         heard = (self.heard[i, j] for j in range(len(self.pairs)) if (i, j) in self.heard)
-        return {pid: claim for pid, claim in heard if pid not in self.pairs[i].site.links.dead}
+        return {pid: view for pid, view in heard if pid not in self.pairs[i].site.links.dead}
 
     def deliver(self, i: int, j: int) -> None:
-        """The oldest message from i arrives at j, unless j does not listen any more."""
+        """The oldest message from i arrives at j, or i learns that it is dead."""
         sender, pair = self.pairs[i], self.pairs[j]
         if sender.pid in pair.site.links.dead:
             self.restart(i)
-        elif self.channels[i, j] and not pair.site.memory.excludes(sender.pid, sender.site.memory.claim):
+        else:
             packed, message = self.channels[i, j].popleft()
-            alive = pair.trust(self.claims(j))
+            alive = pair.trust(self.alive(j))
             pair.site._on_view_message(self.now, sender.pid, packed)
             if pair.site.reign is not None:
                 pair.site.reign.advance(pair.site._alive(self.now))

@@ -34,7 +34,6 @@ class Twin:
 
     number = property(lambda self: self.view[0] if self.view else -1)
     standing = property(lambda self: (self.number, self.since))
-    claim = property(lambda self: (self.number, self.disk["accepted"][0]))
 
     def is_quorum(self, pids: Collection[Pid]) -> bool:
         return 2 * len(self.configured & {name for name, _ in pids}) > len(self.configured)
@@ -53,12 +52,6 @@ class Twin:
         self.installed += new
         self.view = new[-1] if new else self.view
         self.dead |= before - {*(self.view[1] if self.view else ()), self.me}
-
-    def excludes(self, pid: Pid, claim: Any) -> bool:
-        """Who says to be in an earlier view than one that leaves it out."""
-        (number, round_), accepted = claim, self.disk["accepted"]
-        known = [self.disk["committed"]] + ([accepted[1][-1]] if accepted[1] and round_ <= accepted[0] else [])
-        return number >= 0 and any(view and number < view[0] and pid not in view[1] for view in known)
 
     # ---- steps 1 and 3, rules 4 and 5: the manager ----
 

@@ -2,7 +2,7 @@
 
 Source: isis-1985, section 4.1. A site is one incarnation of a named process. Each site says hello to
 every address that it was given, periodically; the hellos make sites known to one another, measure the
-round trip, and carry what the layer above claims. Between two sites that know each other run
+round trip, and say in which view the sender is. Between two sites that know each other run
 `Channel`s, one for each port. Whether a site has failed is decided above (`covey.isis.sites`); here it is
 only *silent*.
 
@@ -14,9 +14,8 @@ What is accepted, and from whom:
     receipt         answered: you are dead               dropped                         acknowledges
     you-are-dead    taken to heart all the same          dropped                         this incarnation halts
 
-The layer above can refuse a peer altogether, as long as what it claims shows it to be dead, and its
-application's messages, as long as it is not known to be in the view. What is refused is not acknowledged,
-so it comes again.
+Segments of the application are not received from a site that the layer above does not name a member; they
+are not acknowledged, so they come again.
 
 Deviations. (1) A hello counts only as an echo: a peer is silent when the newest of *my* stamps that it
 has sent back is too old. So a cut in either direction silences it, and both ends notice. (2) How old is
@@ -43,7 +42,6 @@ from covey.isis.messages import (
     SEGMENT,
     SEGMENT_HEADER,
     YOU_ARE_DEAD,
-    Claim,
     Hello,
     Receipt,
     YouAreDead,
@@ -89,7 +87,7 @@ class Peer:
     def __init__(self, pid: ProcessId, address: str, now: float) -> None:
         self.pid = pid
         self.address = address
-        self.claim = Claim()
+        self.view = -1
         self.trips = RoundTrips()
         self.channels = [Channel(self.trips) for _ in PORTS]
         self.heard = now
@@ -117,17 +115,16 @@ class Links:
         engine: Engine,
         addresses: Sequence[str],
         options: LinkOptions,
-        excludes: Callable[[Peer], bool],
         is_member: Callable[[ProcessId], bool],
     ) -> None:
-        """Peers that `excludes` names are dead, and applications are heard only at those that `is_member` names."""
+        """Applications are heard only at sites that `is_member` names."""
         self.engine = engine
         self.me = engine.me
         self.addresses = tuple(addresses)
         self.options = options
-        self.excludes = excludes
         self.is_member = is_member
-        self.claim = Claim()
+        self.view = -1
+        """What hellos say: the number of the view that this site installed last."""
         self.peers: dict[str, Peer] = {}
         self.graves: dict[str, int] = {}
         self.next_hello = NEVER
@@ -161,7 +158,7 @@ class Links:
     def alive(self, now: float) -> list[Peer]:
         """The peers that are not silent, by name."""
         peers = (self.peers[name] for name in sorted(self.peers))
-        return [peer for peer in peers if now < self._silent_at(peer) and not self.excludes(peer)]
+        return [peer for peer in peers if now < self._silent_at(peer)]
 
     def _silent_at(self, peer: Peer) -> float:
         interval = self.options.hello_s
@@ -249,12 +246,9 @@ class Links:
             del self.peers[peer.pid.name]
             return
         if hello.stamp > peer.stamp:  # not one that was overtaken
-            peer.address, peer.claim = source, hello.claim
+            peer.address, peer.view = source, hello.view
             peer.stamp, peer.stamp_at = hello.stamp, now
-        if self.excludes(peer):
-            self.engine.drop("sender is excluded")
-            self._tell_dead(peer.pid, source)
-        elif not self._is_mine(hello.to):
+        if not self._is_mine(hello.to):
             self._hello(now, source)
         elif peer.echoed < hello.echo <= now and hello.held >= 0:
             peer.echoed = hello.echo
@@ -273,9 +267,6 @@ class Links:
             return []
         if not self._is_mine(ProcessId(name, incarnation)):
             self.engine.drop("for another incarnation")
-            return []
-        if self.excludes(peer):
-            self.engine.drop("sender is excluded")
             return []
         if port == APPLICATION and not self.is_member(peer.pid):
             self.engine.drop("sender is not in the view")
@@ -360,9 +351,9 @@ class Links:
         there = [peer for peer in self.peers.values() if peer.address == address]
         peer = max(there, key=lambda peer: peer.heard) if there else None
         if peer is None:
-            hello = Hello(now, -1.0, 0.0, None, self.claim, leaving)
+            hello = Hello(now, -1.0, 0.0, None, self.view, leaving)
         else:
-            hello = Hello(now, peer.stamp, now - peer.stamp_at, peer.pid, self.claim, leaving)
+            hello = Hello(now, peer.stamp, now - peer.stamp_at, peer.pid, self.view, leaving)
         self.engine.out.append(Send(address, CODEC.control(self.me, hello)))
 
     def _transmit(self, peer: Peer, port: int, segments: Sequence[Segment]) -> None:

@@ -42,15 +42,6 @@ class Extension(Struct, frozen=True, array_like=True):
 NOTHING = Extension(NO_ROUND, ())
 
 
-class Claim(Struct, frozen=True, array_like=True):
-    """What a site says of itself in every hello."""
-
-    view: int = -1
-    """The number of the view that this incarnation installed last; -1 while it is in none."""
-    round: Round = NO_ROUND
-    """The round of the extension that it accepted last."""
-
-
 # ---- packets of the links (section 4.1) --------------------------------------------------------
 
 
@@ -65,7 +56,8 @@ class Hello(Struct, frozen=True, array_like=True):
     """For how long it has had that stamp."""
     to: ProcessId | None
     """That site."""
-    claim: Claim
+    view: int
+    """The number of the view that the sender installed last; -1 while it is in none."""
     leaving: bool = False
 
 

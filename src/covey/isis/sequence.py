@@ -14,7 +14,6 @@ from covey.isis.messages import (
     NOTHING,
     ROUND,
     VIEW,
-    Claim,
     Extension,
     Round,
     Standing,
@@ -107,10 +106,6 @@ class Memory:
         return -1 if self.view is None else self.view.number
 
     @property
-    def claim(self) -> Claim:
-        return Claim(self.number, self.accepted.round)
-
-    @property
     def standing(self) -> Standing:
         return Standing(self.number, self.since)
 
@@ -150,17 +145,6 @@ class Memory:
             if self.number < view.number <= upto:
                 new = [*new, view] if self.me in view.members else []
         return new
-
-    def excludes(self, pid: ProcessId, claim: Claim) -> bool:
-        """Whether what is known here leaves a site out that claims to be operational, and is later than its claim."""
-        if claim.view < 0:
-            return False
-        for known in (self.committed, self.last):
-            if known is None or claim.view >= known.number or pid in known.members:
-                continue
-            if known is self.committed or claim.round <= self.accepted.round:
-                return True
-        return False
 
     def check(self, quorum: Quorum) -> None:
         """The invariants of the section and of the deviations."""

@@ -17,8 +17,9 @@ suspicions, merges and restarts, two managers can each hold an uncommitted exten
 choose from, and "update the proposal" does not say how. What was added:
 
 Deviation 1, *rounds*. Each manager reigns in a round of its own, above all that it knows. A site takes
-part in no round below the last that it took part in: this is the paper's "ceases to accept messages
-from sites not in the view", which alone does not order managers that restart. A new manager begins with
+part in no round below the last that it took part in. For view management that takes the place of the
+paper's "ceases to accept messages from sites not in the view", which alone does not order managers that
+restart; the messages of applications are refused as the paper has it. A new manager begins with
 an *opening* (step 1 with what it has, rules 4 and 5), to which every site answers with what is missing
 (step 2b), and nobody saves anything. From a majority of answers it takes the extension of the highest
 round: whatever may have been committed is a prefix of that. Only then it appends its own view and
@@ -52,7 +53,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from covey.isis.links import APPLICATION, VIEWS, LinkOptions, Links, Peer
+from covey.isis.links import APPLICATION, VIEWS, LinkOptions, Links
 from covey.isis.messages import (
     VIEW_MESSAGE,
     Ack,
@@ -118,7 +119,7 @@ class Sites(Engine):
         self.quorum = Quorum(configured)
         self.memory = Memory(self, around)
         others = [address for address in addresses if address != around.address]
-        self.links = Links(self, others, options, self._excludes, self._is_in_last_view)
+        self.links = Links(self, others, options, self._is_in_last_view)
         self.hello_s = options.hello_s
         self.reign: Reign | None = None
         self.review_at = 0.0
@@ -186,8 +187,8 @@ class Sites(Engine):
         return taken
 
     def _settle(self, now: float) -> None:
-        """After every input: claim what is true now, send what is queued, set the next deadline."""
-        self.links.claim = self.memory.claim
+        """After every input: say in hellos what is true now, send what is queued, set the next deadline."""
+        self.links.view = self.memory.number
         self.links.flush(now)
         self.deadline = min(self.links.deadline(now), self.review_at)
 
@@ -200,7 +201,7 @@ class Sites(Engine):
     # ---- who manages ----
 
     def _alive(self, now: float) -> Alive:
-        alive = {peer.pid: peer.claim.view for peer in self.links.alive(now)}
+        alive = {peer.pid: peer.view for peer in self.links.alive(now)}
         alive[self.me] = self.memory.number
         return alive
 
@@ -322,10 +323,6 @@ class Sites(Engine):
     def _is_in_last_view(self, pid: ProcessId) -> bool:
         """Whether a site is in the view that I accepted last: one that has installed it may already send to me."""
         return self.memory.last is not None and pid in self.memory.last.members
-
-    def _excludes(self, peer: Peer) -> bool:
-        """Steps 1 and 2: who is not in the extension that I accepted last is not listened to any more."""
-        return self.memory.excludes(peer.pid, peer.claim)
 
     def check(self) -> None:
         self.memory.check(self.quorum)
