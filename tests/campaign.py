@@ -189,9 +189,9 @@ class Found(NamedTuple):
     wrong: str
 
 
-def find(name: str, mutation: str) -> Found:
+def find(name: str, mutation: str, seeds_max: int = MUTANT_SEEDS_MAX) -> Found:
     model = CAMPAIGNS[name].mutant(mutation)
-    for seed in range(MUTANT_SEEDS_MAX):
+    for seed in range(seeds_max):
         if wrong := verdict(generate(seed), model).wrong:
             return Found(mutation, seed, wrong[0])
     return Found(mutation, None, "")
