@@ -222,9 +222,7 @@ class Links:
             return None
         if peer is not None and peer.pid == sender:
             return peer
-        if peer is not None:
-            self._remember_dead(peer.pid)
-        elif len(self.peers) >= PEERS_MAX:
+        if peer is None and len(self.peers) >= PEERS_MAX:
             self.engine.drop("too many sites")
             return None
         self.peers[sender.name] = Peer(sender, source, now)
