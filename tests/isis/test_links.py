@@ -348,8 +348,8 @@ def test_a_packet_that_cannot_be_understood_is_dropped_by_name() -> None:
     a.receive(0.0, "at-b", b"nonsense, and enough of it")
     a.receive(0.0, "at-b", CODEC.control(B, Receipt(a.me, 99, 0, 0)))
     fine = segment(B, a.me)
-    header = fine.index(bytes([VIEWS, 0, 0, 0, a.me.incarnation]))
-    a.receive(0.0, "at-b", fine[:header] + b"\x63" + fine[header + 1 :])
+    port = fine.rindex(bytes([VIEWS, 0, 0, 0, a.me.incarnation]))
+    a.receive(0.0, "at-b", fine[:port] + b"\x63" + fine[port + 1 :])
     assert a.drops == {"packet: magic": 1, "packet: body": 2}
 
 
