@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import product
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -492,3 +493,9 @@ def test_check_finds_a_reign_in_a_round_that_is_over() -> None:
 
 def test_a_first_round_is_none() -> None:
     assert Desk(B).memory.standing == Standing(-1, NO_ROUND)
+
+
+def test_the_documentation_has_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "site-views.md").read_text()
+    for state, kinds in TAKES.items():
+        assert f"| {state.value} | {', '.join(kind.__name__.lower() for kind in kinds)} |" in page
