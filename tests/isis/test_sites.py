@@ -254,6 +254,35 @@ def test_who_is_dropped_by_a_committed_view_is_dead() -> None:
     assert b.buried == [A]
 
 
+def test_a_site_that_a_committed_view_leaves_out_restarts() -> None:
+    b = member()
+    newer = Round(2, C)
+    b.told(C, Propose(Extension(newer, (View(1, (A, C, D)),)), newer, opening=False))
+    b.told(C, Commit(newer, 1))
+    assert b.done() == [Halt("left out of the view", restart=True)]
+
+
+def test_a_view_is_logged_once_and_who_is_only_proposed_is_not_dropped() -> None:
+    b = member()
+    b.done()
+    longer = Extension(ROUND, (FIRST, View(1, (A, B, C, D))))
+    b.told(A, Propose(longer, ROUND, opening=False))
+    b.told(A, Commit(ROUND, 0))
+    b.done()
+    assert len(b.disk.log()) == 1
+    assert b.buried == []
+    b.told(A, Commit(ROUND, 1))
+    b.done()
+    assert len(b.disk.log()) == 2
+
+
+def test_a_promise_is_stored_when_it_is_new() -> None:
+    b = Desk(B)
+    b.told(A, Propose(NOTHING, ROUND, opening=True))
+    b.told(A, Propose(NOTHING, ROUND, opening=True))
+    assert [effect.key for effect in b.take() if isinstance(effect, Store)] == ["isis.promised"]
+
+
 # ---- who manages ----
 
 
@@ -294,6 +323,14 @@ def test_deviation_1_promises_and_what_was_accepted_survive_a_restart() -> None:
     assert again.memory.accepted == EXTENSION
     assert again.memory.committed == FIRST
     assert again.state is State.RECOVERING
+
+
+def test_deviation_1_nobody_begins_a_reign_while_another_manager_is_at_work() -> None:
+    a = Desk(A)
+    a.hears(B, C, D)
+    a.told(B, Propose(NOTHING, Round(1, B), opening=True))
+    assert a.review(0.1) == []
+    assert a.review(10.0) != []
 
 
 def test_deviation_1_of_two_answers_the_later_round_counts() -> None:
@@ -377,7 +414,7 @@ def test_a_manager_that_was_left_out_by_an_earlier_one_restarts() -> None:
     without = Extension(Round(1, E), (View(1, (C, D, E)),))
     for pid in (C, D, E):
         a.told(pid, Nack(newer, newer, without, standing(1)))
-    assert Halt("left out by an earlier manager", restart=True) in a.done()
+    assert Halt("left out of the view", restart=True) in a.done()
 
 
 # ---- the table of states and messages ----

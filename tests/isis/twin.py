@@ -51,7 +51,9 @@ class Twin:
             new = new[1:]
         self.installed += new
         self.view = new[-1] if new else self.view
-        self.dead |= before - {*(self.view[1] if self.view else ()), self.me}
+        dropped = before - {*self.disk["committed"][1]}
+        self.is_halted |= self.me in dropped
+        self.dead |= dropped - {self.me}
 
     # ---- steps 1 and 3, rules 4 and 5: the manager ----
 
@@ -182,7 +184,7 @@ class Twin:
         if round_ == self.reign["round"] and opening:
             self.reign["answers"][sender] = (NOTHING, standing)
         elif round_ == self.reign["round"]:
-            self.reign["acks"][sender] = max(upto, self.reign["acks"].get(sender, -1))
+            self.reign["acks"][sender] = upto
 
     def on_nack(self, sender: Pid, round_: Any, promised: Any, missing: Any, standing: Any) -> None:
         assert self.reign

@@ -151,7 +151,7 @@ class Reign:
         if ack.opening:
             self.answers[sender] = Answer(NOTHING, ack.standing)
         else:
-            self.acks[sender] = max(ack.upto, self.acks.get(sender, -1))
+            self.acks[sender] = ack.upto
 
     def on_nack(self, sender: ProcessId, nack: Nack) -> None:
         """Take in the events that step 2b found missing."""

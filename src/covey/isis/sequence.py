@@ -136,7 +136,7 @@ class Memory:
             self.view = view
             members = tuple(sorted(str(pid) for pid in view.members))
             self.engine.out.append(Install(f"v{view.number}", view.number, members, primary=True))
-        return sorted(before.difference(() if self.view is None else self.view.members))
+        return sorted(before.difference(self.committed.members if self.committed else ()))
 
     def _new_to_me(self, upto: int) -> list[View]:
         """Return the committed views after the installed one; a joiner begins where it is in for good."""

@@ -308,13 +308,12 @@ class Sites(Engine):
     def install(self, upto: int) -> None:
         """Go through the sequence up to a committed view; who has left it on the way is dead."""
         for pid in self.memory.commit(upto):
-            if pid != self.me:
-                self.links.bury(pid)
+            self.kill(pid)
 
     def kill(self, pid: ProcessId) -> None:
         """Make a site undergo recovery, which may be this one."""
         if pid == self.me:
-            self.out.append(Halt("left out by an earlier manager", restart=True))
+            self.out.append(Halt("left out of the view", restart=True))
         else:
             self.links.bury(pid)
 
