@@ -8,8 +8,9 @@ whatever the file holds, so that both encodings give the same rows. A null is a 
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import ValidationError, convert, defstruct
 
@@ -19,6 +20,8 @@ from covey.trace.errors import Place, TraceError
 from covey.trace.schema import COLUMNS, COMMON, COUNTED, EVENTS, INT, LONG
 
 Columns = dict[str, Any]
+
+_Id = TypeVar("_Id")
 
 
 class Row:
@@ -104,9 +107,8 @@ def ordered(columns: Columns) -> Columns:
 
 def _checked_type(event: str) -> type:
     required = {*COMMON, *EVENTS[event].required}
-    columns = COLUMNS.items()
-    fields: list[Any] = [(name, column.type) for name, column in columns if name in required]
-    fields += [(name, column.type | None, None) for name, column in columns if name not in required]
+    fields: list[Any] = [(name, COLUMNS[name].type) for name in COLUMNS if name in required]
+    fields += [(name, COLUMNS[name].type, None) for name in COLUMNS if name not in required]
     return defstruct(f"{event}_row", fields, gc=False)
 
 
@@ -133,7 +135,7 @@ def _check(columns: Columns) -> None:
     if either and columns.keys().isdisjoint(either):
         raise MisuseError(f"a {event} row needs one of the columns {', '.join(either)}")
     if "subject" in columns:
-        ProcessId.parse(columns["subject"])
+        _parse(ProcessId.parse, "subject", columns["subject"])
 
 
 def _check_owner(event: str, columns: Columns) -> None:
@@ -158,11 +160,18 @@ def _check_run_of_messages(event: str, columns: Columns) -> None:
 
 
 def _check_message(text: str, count: int) -> None:
-    message = MessageId.parse(text)
+    message = _parse(MessageId.parse, "message", text)
     if not message.process:
-        raise MisuseError(f"{text!r} is not a message id: its process has no name")
+        raise MisuseError(f"column message: the process of {text!r} has no name")
     if message.incarnation > INT or message.number + count - 1 > LONG:
-        raise MisuseError(f"message id {text} goes beyond 32 bits of incarnation or 64 of number")
+        raise MisuseError(f"column message: {text!r} goes beyond 32 bits of incarnation or 64 of number")
+
+
+def _parse(parse: Callable[[str], _Id], name: str, text: str) -> _Id:
+    try:
+        return parse(text)
+    except ValueError:  # int() has its own for thousands of digits
+        raise MisuseError(f"column {name}: {text[:100]!r} is not {COLUMNS[name].words}") from None
 
 
 def _in_words(event: str, error: str) -> str:

@@ -9,11 +9,9 @@ and another does not have (the `members` of a view, the `ordinal` of a delivery)
 a property that finds it missing is skipped, with that reason.
 """
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from msgspec import Meta
-
-MODELS = ("evs", "vs", "isis", "isis85", "mtp", "vsm", "rds")
 
 LONG = 2**63 - 1
 """The largest integer of a column: Parquet and Spark hold it in 64 bits."""
@@ -26,6 +24,8 @@ Count = Annotated[int, Meta(ge=1, le=LONG)]
 Natural = Annotated[int, Meta(ge=0, le=LONG)]
 Incarnation = Annotated[int, Meta(ge=1, le=INT)]
 Model = Literal["evs", "vs", "isis", "isis85", "mtp", "vsm", "rds"]
+Models = Annotated[list[Model], Meta(min_length=1)]
+MODELS: tuple[str, ...] = get_args(Model)
 Service = Literal["causal", "agreed", "safe", "bcast", "obcast", "gbcast", "mtp", "order", "point"]
 
 
@@ -84,7 +84,7 @@ COLUMNS: dict[str, Column] = {
     "master": Column(str | list[str], "strings", "string or list of strings", "the master's process, or its replicas"),
     "service": Column(Service, "string", "see below", "the promise under which a message is sent"),
     "label": Column(
-        str | int | list[int], "json", "string, integer or list of integers", "BCAST label or OBCAST olabel"
+        str | Long | list[Long], "json", "string, integer or list of integers", "BCAST label or OBCAST olabel"
     ),
     "dests": Column(
         list[str], "strings", "list of strings", "destinations, where they are not the members of `config`"
@@ -113,7 +113,7 @@ COLUMNS: dict[str, Column] = {
     "digest": Column(str, "string", "string", "digest of the application's state"),
     "counters": Column(dict[str, Long], "counts", "object of integers", "what a process knows of itself, by name"),
     "recovered": Column(bool, "bool", "boolean", "whether the process found its stable storage"),
-    "model": Column(Model | list[Model], "strings", "string or list of strings", "which properties apply to the run"),
+    "model": Column(Model | Models, "strings", "string or list of strings", "which properties apply to the run"),
     "complete": Column(bool, "bool", "boolean", "whether the run came to rest, so that liveness may be judged"),
     "healed": Column(bool, "bool", "boolean", "whether, at rest, all that is up can reach each other"),
     "universe": Column(
