@@ -9,7 +9,7 @@ from covey.kernel.errors import MisuseError, WorldError
 from covey.trace.closing import Closed, close_stream
 from covey.trace.errors import TraceError
 from covey.trace.files import STREAM, SUFFIXES, being_written, trace_files
-from covey.trace.jsonl import decode_line, write_lines
+from covey.trace.jsonl import CUT_SHORT, decode_line, write_lines
 from covey.trace.parquet import write_parquet
 from covey.trace.reader import closed_files, read_file
 from covey.trace.row import Columns
@@ -72,13 +72,13 @@ def _columns(file: Path) -> Iterator[Columns]:
 
 
 def _unfinished(file: Path) -> int:
-    """The size of the last line, if it neither ends nor is a row."""
+    """The size of the last line, if the file ends in the middle of it."""
     with file.open("rb") as handle:
         line = next(iter(deque(handle, maxlen=1)), b"")
     if not line or line.endswith(b"\n"):
         return 0
     try:
         decode_line(line, file, 0)
-    except TraceError:
-        return len(line)
+    except TraceError as error:
+        return len(line) if error.remedy == CUT_SHORT else 0
     return 0

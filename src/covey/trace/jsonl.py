@@ -64,7 +64,9 @@ def decode_line(line: bytes, path: Path, number: int) -> Columns:
         columns = _decoder.decode(text)
         if _encoder.encode(columns) != text:
             json.loads(text, object_pairs_hook=_without_repeats)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, MisuseError, ValueError) as error:
+    except MisuseError as error:
+        raise TraceError(place, str(error), MEND) from None
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         if not line.endswith(b"\n"):
             raise TraceError(place, "the file ends in the middle of this row", CUT_SHORT) from None
         raise TraceError(place, _what_is_wrong(text, error), MEND) from None
@@ -78,7 +80,7 @@ def _what_is_wrong(text: bytes, error: Exception) -> str:
         return "the line is empty"
     if text.startswith(b"\xef\xbb\xbf"):
         return "the file begins with a byte order mark"
-    return f"it is not JSON: {error}" if not isinstance(error, MisuseError) else str(error)
+    return f"it is not JSON: {error}"
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
