@@ -23,6 +23,8 @@ from covey.trace.schema import COLUMNS, COMMON, INT, MODELS
 
 INDEX_BITS = 32
 
+_CHANGEABLE = (list, dict, set)
+
 LAST = (1 << INDEX_BITS) - 1
 """The last index of an incarnation, counted from its first: that of `fail`."""
 
@@ -65,6 +67,8 @@ class Recorder:
     ) -> None:
         """Write the header of a run; a live member leaves `complete` and `healed` false."""
         models = [model] if isinstance(model, str) else list(model)
+        if not models:
+            raise MisuseError(f"a run needs a model, one of {', '.join(MODELS)}: it says what the run is judged by")
         if unknown := [name for name in models if name not in MODELS]:
             raise MisuseError(f"unknown model {unknown[0]!r}; the models are {', '.join(MODELS)}")
         _check_text("run", run)
@@ -127,8 +131,8 @@ class Member:
     ) -> None:
         """Write one row; `columns` are named as in the format.
 
-        A list or dict is copied, so that its owner may go on changing it. Types are not looked at
-        here, where every nanosecond is paid for: the reader does it.
+        A list, dict or set is copied, so that its owner may go on changing it. Types are not looked
+        at here, where every nanosecond is paid for: the reader does it.
         """
         index = self._next
         following = index + count
@@ -137,7 +141,7 @@ class Member:
         if message.__class__ is MessageId:
             message = "{}/{}/{}".format(*message)
         for name, value in columns.items():
-            if value.__class__ is list or value.__class__ is dict:
+            if isinstance(value, _CHANGEABLE):
                 columns[name] = _copy(value)
         try:
             row = Record(
@@ -172,10 +176,12 @@ class Member:
 
 
 def _copy(value: Any) -> Any:
-    """A copy down to the leaves, of lists and dicts."""
-    if value.__class__ is dict:
-        return {name: _copy(part) if part.__class__ in (dict, list) else part for name, part in value.items()}
-    return [_copy(part) if part.__class__ in (dict, list) else part for part in value]
+    """A copy down to the leaves."""
+    if isinstance(value, dict):
+        return {name: _copy(part) if isinstance(part, _CHANGEABLE) else part for name, part in value.items()}
+    if isinstance(value, list):
+        return [_copy(part) if isinstance(part, _CHANGEABLE) else part for part in value]
+    return set(value)
 
 
 def _no_such_column(columns: dict[str, Any], error: TypeError) -> MisuseError:
