@@ -8,12 +8,13 @@ A batch is what one flush handed over. A process killed by SIGKILL leaves all it
 and at most one torn one, at the end: nothing of that can have been seen by anyone, as the flush had
 not returned. The checksum of the length is there so that a flipped bit in it reads as damage and
 not as a torn end, which would lose the batches behind it without a word. After a power cut the
-end may also be zeros: they count as torn.
+last batch may also end in zeros: that counts as torn, any other batch with a wrong checksum is damage.
 """
 
 import struct
 import zlib
 from collections.abc import Iterator
+from io import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -53,7 +54,7 @@ def torn_bytes(path: Path) -> int:
     with path.open("rb") as file:
         for _ in _batches(path, file):
             end = file.tell()
-    return max(0, path.stat().st_size - end)
+        return max(0, file.seek(0, SEEK_END) - end)
 
 
 def _batches(path: Path, file: BinaryIO) -> Iterator[bytes]:
@@ -76,18 +77,16 @@ def _batch(path: Path, file: BinaryIO) -> bytes:
     if len(head) < _HEAD:
         return b""
     length, checksum = _LENGTHS.unpack_from(head)
-    if zlib.crc32(head[: _LENGTHS.size]) != _CHECK.unpack_from(head, _LENGTHS.size)[0]:
-        if not head.strip(b"\0") and _only_zeros(file):
+    found = head
+    if zlib.crc32(head[: _LENGTHS.size]) == _CHECK.unpack_from(head, _LENGTHS.size)[0]:
+        found = file.read(length)
+        if len(found) < length:
             return b""
-        raise TraceError(path, f"the batch at byte {start} is damaged", DAMAGED)
-    payload = file.read(length)
-    if len(payload) < length:
+        if found and zlib.crc32(found) == checksum:
+            return found
+    if found.endswith(b"\0") and _only_zeros(file):
         return b""
-    if not length or zlib.crc32(payload) != checksum:
-        if _only_zeros(file):
-            return b""
-        raise TraceError(path, f"the batch at byte {start} is damaged", DAMAGED)
-    return payload
+    raise TraceError(path, f"the batch at byte {start} is damaged", DAMAGED)
 
 
 def _only_zeros(file: BinaryIO) -> bool:
