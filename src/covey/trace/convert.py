@@ -8,7 +8,7 @@ from typing import NamedTuple
 from covey.kernel.errors import MisuseError, WorldError
 from covey.trace.closing import Closed, close_stream
 from covey.trace.errors import TraceError
-from covey.trace.files import STREAM, SUFFIXES, being_written, trace_files
+from covey.trace.files import STREAM, SUFFIXES, being_written, held, trace_files
 from covey.trace.jsonl import CUT_SHORT, decode_line, write_lines
 from covey.trace.parquet import write_parquet
 from covey.trace.reader import closed_files, read_file
@@ -28,7 +28,9 @@ class Converted(NamedTuple):
 def close_streams(path: Path, format: str) -> Iterator[Closed | Path]:
     """Close every stream of a directory where it is; the path of one whose process still runs is yielded instead."""
     for stream in trace_files(path, STREAM):
-        yield stream if being_written(stream) else close_stream(stream, format)
+        with held(stream) as ours:
+            closed = close_stream(stream, format) if ours else stream
+        yield closed
 
 
 def convert_trace(source: Path, target: Path, format: str) -> Iterator[Converted]:

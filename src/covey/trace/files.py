@@ -22,8 +22,13 @@ def trace_files(path: Path, *suffixes: str) -> list[Path]:
         return [path] if path.suffix in suffixes else []
     if not path.is_dir():
         raise TraceError(path, "no such directory", "give the directory that the members wrote their traces to")
-    found = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+    found = [Path(folder, name) for folder, _, names in os.walk(path, onerror=_raise) for name in names]
     return sorted(file for file in found if file.suffix in suffixes)
+
+
+def _raise(error: OSError) -> None:
+    """A folder that cannot be listed may hold files of the trace."""
+    raise error
 
 
 def with_suffix(path: Path, suffix: str) -> Path:
@@ -55,16 +60,28 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def being_written(path: Path) -> bool:
-    """Whether a live process holds this file open to append to it."""
+@contextmanager
+def held(path: Path, lock: int = fcntl.LOCK_EX) -> Iterator[bool]:
+    """Keep others off a file meanwhile; false if a live process appends to it, or another closes it."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        yield _locks(handle, lock | fcntl.LOCK_NB)
     finally:
         os.close(handle)
-    return False
+
+
+def being_written(path: Path) -> bool:
+    """Whether a live process holds this file open to append to it."""
+    with held(path, fcntl.LOCK_SH) as ours:
+        return not ours
+
+
+def _locks(handle: int, lock: int) -> bool:
+    try:
+        fcntl.flock(handle, lock)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class AppendFile:
@@ -79,15 +96,16 @@ class AppendFile:
         self._size = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        except FileExistsError:
-            raise already_there(path) from None
+            self._handle = _create_locked(path)
         except OSError as error:
+            if path.exists():
+                raise already_there(path) from None
             raise WorldError(f"{path}: cannot begin a trace here: {error.strerror}") from error
-        fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def append(self, data: bytes) -> None:
         """Hand the bytes to the operating system; on failure the file is as it was before."""
+        if self._handle < 0:
+            raise MisuseError(f"{self.path} is closed, and rows are still written to it; close it after its members")
         rest = memoryview(data)
         try:
             while rest:
@@ -102,6 +120,16 @@ class AppendFile:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
+
+
+def _create_locked(path: Path) -> int:
+    """A new file, which nobody can take for one that a crash left behind."""
+    while True:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle
+        os.close(handle)  # it was removed, being empty, before it was locked
 
 
 def already_there(path: Path) -> MisuseError:
