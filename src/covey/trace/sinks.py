@@ -89,7 +89,6 @@ class StreamSink:
 
     def _begin(self) -> None:
         self._part += 1
-        self._rows = 0
         path = self.path
         if self._rotate_rows is not None:
             path = path.with_suffix(f".{self._part}{STREAM}")
@@ -97,31 +96,33 @@ class StreamSink:
             if path.with_suffix(suffix).exists():
                 raise already_there(path.with_suffix(suffix))
         self._file = AppendFile(path)
-        self._file.append(MAGIC)
+        self._rows = 0
 
     def flush(self) -> None:
         """Append what is pending as one batch."""
         if not self.pending:
             return
-        self._file.append(frame(_encode(_MSGPACK.encode, self.pending)))
+        batch = frame(_encode(_MSGPACK.encode, self.pending))
+        self._file.append(batch if self._rows else MAGIC + batch)
         self._rows += len(self.pending)
         self.pending.clear()
         if self._rotate_rows is not None and self._rows >= self._rotate_rows:
-            self._finish()
+            full = self._file
             self._begin()
+            self._finish(full)
 
     def close(self) -> None:
         """Append what is pending and close the stream into Parquet; a stream without rows is removed."""
         if not self._closed:
             self.flush()
-            self._finish()
+            self._finish(self._file)
             self._closed = True
 
-    def _finish(self) -> None:
+    def _finish(self, file: AppendFile) -> None:
         try:
-            closed = close_stream(self._file.path)
+            closed = close_stream(file.path)
         finally:
-            self._file.close()
+            file.close()
         if closed.without_arrow:
             warnings.warn(
                 f"pyarrow is not installed, so {closed.source} was closed into JSON Lines; "
@@ -146,10 +147,11 @@ def _encode(encode: Any, rows: list[Any]) -> bytes:
     try:
         return bytes(encode(rows))
     except (TypeError, UnicodeEncodeError, OverflowError) as error:
-        for row in rows:
+        for at, row in enumerate(rows):
             try:
                 encode([row])
             except (TypeError, UnicodeEncodeError, OverflowError):
-                rows.remove(row)
-                raise MisuseError(f"{row} cannot be written down: {error}") from error
+                del rows[at]
+                what = f"the {row.event} row {row.index} of {row.process}/{row.incarnation}"
+                raise MisuseError(f"{what} cannot be written down: {error}") from error
         raise
