@@ -6,13 +6,14 @@ name before the stream is removed; if this process dies in between, doing it aga
 """
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from covey.trace.errors import TraceError
+from covey.trace.errors import Place, TraceError
 from covey.trace.files import sync
-from covey.trace.jsonl import write_lines
-from covey.trace.parquet import count_rows, have_arrow, write_parquet
+from covey.trace.jsonl import read_lines, write_lines
+from covey.trace.parquet import have_arrow, read_parquet, write_parquet
 from covey.trace.row import Columns, parse_row
 from covey.trace.stream import read_stream, torn_bytes
 
@@ -49,26 +50,22 @@ def close_stream(path: Path, format: str = "parquet") -> Closed:
 def _write(path: Path, target: Path) -> int:
     if next(read_stream(path), None) is None:
         return 0
-    if target.suffix == ".jsonl":
-        return write_lines(target, read_stream(path))
-    return write_parquet(target, _checked(path))
+    write = write_lines if target.suffix == ".jsonl" else write_parquet
+    return write(target, _rows(path, target))
 
 
-def _checked(path: Path) -> Iterator[Columns]:
+def _rows(path: Path, target: Path) -> Iterator[Columns]:
+    """What the target holds of the stream."""
     for number, columns in enumerate(read_stream(path), start=1):
-        yield parse_row(columns, path, number).columns
+        yield columns if target.suffix == ".jsonl" else parse_row(columns, path, number).columns
 
 
 def _already_closed(path: Path, target: Path) -> int:
     """How many rows the target has, which must be those of the stream."""
-    rows = sum(1 for _ in read_stream(path))
-    if target.suffix == ".jsonl":
-        with target.open("rb") as file:
-            there = sum(1 for _ in file)
-    else:
-        there = count_rows(target)
-    if there != rows:
-        raise TraceError(
-            path, f"{target.name} is there, but has {there} rows, not {rows}", "move one of them elsewhere"
-        )
-    return rows
+    read = read_lines if target.suffix == ".jsonl" else read_parquet
+    number = 0
+    for number, (ours, theirs) in enumerate(zip_longest(_rows(path, target), read(target)), start=1):
+        if ours != theirs:
+            what = f"{target.name} is there already, and does not have this row there"
+            raise TraceError(Place(path, number), what, "move one of the two files elsewhere")
+    return number
