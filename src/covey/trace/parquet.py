@@ -4,7 +4,7 @@ Every file has the same schema, so that Spark reads a directory of them as one t
 
 - a message is three columns, `origin`, `origin_incarnation` and `origin_number`;
 - `vt` and `counters` are maps, `members`, `dests`, `universe`, `model` and `master` lists of strings;
-- `label`, of three types, is a string that holds JSON;
+- `label`, of three types, is a string that holds JSON (a file where it is a number or a list is read too);
 - unknown columns share one string, `unknown_columns`, that holds them as a JSON object.
 
 The two that hold JSON are marked so in their field's metadata, for people and tools; the reader
@@ -30,6 +30,8 @@ GROUP_ROWS = 65536
 
 UNKNOWN = "unknown_columns"
 ORIGIN = ("origin", "origin_incarnation", "origin_number")
+
+DAMAGED = "restore it or write it again"
 
 _READ_ROWS = 8192
 _JSON = {b"covey": b"json"}
@@ -70,11 +72,10 @@ def parquet_schema() -> Any:
 
 def write_parquet(path: Path, rows: Iterable[Columns]) -> int:
     """Write checked rows to a whole file, or none; returns how many there were."""
-    pq = _arrow().parquet
     schema = parquet_schema()
     remaining = iter(rows)
     count = 0
-    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    with replacing(path) as temporary, _writer(temporary, schema) as writer:
         while chunk := list(islice(remaining, GROUP_ROWS)):
             writer.write_batch(_batch(chunk, schema))
             count += len(chunk)
@@ -85,14 +86,17 @@ def read_parquet(path: Path) -> Iterator[Columns]:
     """The columns of each row, as JSON Lines would give them; types are not checked here."""
     pa = _arrow()
     try:
-        with pa.parquet.ParquetFile(path) as file:
+        with pa.parquet.ParquetFile(path, page_checksum_verification=True) as file:
             _check_names(path, file.schema_arrow.names)
             first = 1
             for batch in file.iter_batches(_READ_ROWS):
                 yield from _rows(batch, path, first)
                 first += batch.num_rows
+            if first - 1 != file.metadata.num_rows:
+                what = f"only {first - 1} of its {file.metadata.num_rows} rows can be read"
+                raise TraceError(path, what, DAMAGED)
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-        raise TraceError(path, f"it is not readable as Parquet: {error}", "restore it or write it again") from error
+        raise TraceError(path, f"it is not readable as Parquet: {error}", DAMAGED) from error
 
 
 def rewrite_parquet(path: Path, terms: dict[str, bool], run: str | None) -> None:
@@ -102,7 +106,7 @@ def rewrite_parquet(path: Path, terms: dict[str, bool], run: str | None) -> None
     with (
         replacing(path) as temporary,
         pa.parquet.ParquetFile(path) as file,
-        pa.parquet.ParquetWriter(temporary, file.schema_arrow, compression="zstd") as writer,
+        _writer(temporary, file.schema_arrow) as writer,
     ):
         for batch in file.iter_batches(GROUP_ROWS):
             chosen = compute.equal(batch.column("event"), "run")
@@ -115,17 +119,16 @@ def rewrite_parquet(path: Path, terms: dict[str, bool], run: str | None) -> None
             writer.write_batch(batch)
 
 
-def count_rows(path: Path) -> int:
-    """How many rows the file has, without reading them."""
-    return int(_arrow().parquet.read_metadata(path).num_rows)
-
-
 def _arrow() -> Any:
     try:
         import_module("pyarrow.parquet")
         return import_module("pyarrow")
     except ImportError:
         raise WorldError('Parquet needs pyarrow, which is not installed: pip install "covey[trace]"') from None
+
+
+def _writer(path: Path, schema: Any) -> Any:
+    return _arrow().parquet.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
 
 
 def _batch(rows: list[Columns], schema: Any) -> Any:
@@ -172,7 +175,7 @@ def _rows(batch: Any, path: Path, first: int) -> Iterator[Columns]:
     names = [
         name for name, column in zip(batch.schema.names, batch.columns, strict=True) if column.null_count < len(batch)
     ]
-    values = [_values(name, batch.column(name)) for name in names]
+    values = [_values(name, batch.column(name), path, first) for name in names]
     special = not {*ORIGIN, "label", UNKNOWN}.isdisjoint(names)
     for number, row in enumerate(zip(*values, strict=True), start=first):
         columns = {name: value for name, value in zip(names, row, strict=True) if value is not None}
@@ -181,11 +184,23 @@ def _rows(batch: Any, path: Path, first: int) -> Iterator[Columns]:
         yield columns
 
 
-def _values(name: str, column: Any) -> list[Any]:
-    values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+def _values(name: str, column: Any, path: Path, first: int) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    except KeyError:
+        number = first + next(at for at, value in enumerate(column) if _repeats_a_key(value))
+        raise TraceError(Place(path, number), f"column {name}: a key stands there twice", MEND) from None
     if name not in COLUMNS and name not in (*ORIGIN, UNKNOWN):
         return [msgspec.to_builtins(value) for value in values]
     return values
+
+
+def _repeats_a_key(value: Any) -> bool:
+    try:
+        value.as_py(maps_as_pydicts="strict")
+    except KeyError:
+        return True
+    return False
 
 
 def _unflatten(columns: Columns, place: Place) -> None:
@@ -195,7 +210,7 @@ def _unflatten(columns: Columns, place: Place) -> None:
         if len(origin) != len(ORIGIN):
             raise TraceError(place, f"it has only some of {', '.join(ORIGIN)}", MEND)
         columns["message"] = "{}/{}/{}".format(*origin)
-    if "label" in columns:
+    if isinstance(columns.get("label"), str):
         columns["label"] = _json(columns["label"], "label", place)
     if UNKNOWN in columns:
         unknown = _json(columns.pop(UNKNOWN), UNKNOWN, place)
