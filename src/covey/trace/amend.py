@@ -14,11 +14,12 @@ import msgspec
 
 from covey.kernel.errors import MisuseError
 from covey.trace.convert import refuse_live
+from covey.trace.errors import TraceError
 from covey.trace.files import replacing
 from covey.trace.jsonl import decode_line
 from covey.trace.parquet import rewrite_parquet
 from covey.trace.reader import closed_files, read_trace
-from covey.trace.recorder import Recorder
+from covey.trace.recorder import INDEX_BITS, Recorder
 from covey.trace.row import Row, ordered, parse_row
 from covey.trace.sinks import JsonLinesSink
 
@@ -40,8 +41,8 @@ class Seal(NamedTuple):
 def seal_trace(path: Path, seal: Seal) -> Iterator[tuple[Path, int]]:
     """Rewrite the headers of a trace, file by file, each as a whole; yields file and headers.
 
-    All rows are read first: nothing is sealed that could not be verified. Sealing twice is sealing
-    once, so what was interrupted is done again.
+    All rows are read first: nothing is sealed that cannot be read. Sealing twice is sealing once, so
+    what was interrupted is done again.
     """
     if not seal.columns:
         raise MisuseError("nothing to seal: say whether the runs are complete, or healed, or both")
@@ -66,15 +67,30 @@ def add_fail(path: Path, run: str, process: str, incarnation: int, config: str |
         raise MisuseError(f"{path} is not a directory; give that of the trace, a fail row goes into a new file there")
     last = None
     for row in read_trace(path, unclosed=True):
-        if row.event == "run" or (row.run, row.process, row.incarnation) != (run, process, incarnation):
-            continue
-        if row.event == "fail" or (row.event == "stop" and row.columns["group"] == ""):
-            raise MisuseError(f"{process}/{incarnation} has ended already: {row.event} at {row.place}")
-        if last is None or row.index > last.index:
-            last = row
+        if row.event != "run" and (row.run, row.process) == (run, process):
+            _refuse_other_numbers(row)
+            if row.incarnation == incarnation:
+                _refuse_ended(row)
+                last = row if last is None or row.index > last.index else last
     if last is None:
         raise MisuseError(f"{path}: no row of incarnation {incarnation} of process {process!r} in run {run!r}")
+    refuse_live([last.file])
     return _write_fail(path, last, config)
+
+
+def _refuse_other_numbers(row: Row) -> None:
+    """The fail row takes the last index of a live member's range, which says nothing where others are used."""
+    if row.index >> INDEX_BITS != row.incarnation:
+        raise TraceError(
+            row.place,
+            f"process {row.process!r} does not number its rows from incarnation * 2**{INDEX_BITS}",
+            "write its fail row with the program that numbered them, between its last row and its next incarnation",
+        )
+
+
+def _refuse_ended(row: Row) -> None:
+    if row.event == "fail" or (row.event == "stop" and row.columns["group"] == ""):
+        raise MisuseError(f"{row.process}/{row.incarnation} has ended already: {row.event} at {row.place}")
 
 
 def _write_fail(path: Path, last: Row, config: str | None) -> Path:
@@ -97,7 +113,7 @@ def _seal_lines(file: Path, seal: Seal) -> None:
     """Rewrite the header lines; all others stay as they are, to the byte."""
     with replacing(file) as temporary, file.open("rb") as source, temporary.open("wb") as target:
         for number, line in enumerate(source, start=1):
-            target.write(_sealed(line, file, number, seal) if b'"run"' in line else line)
+            target.write(_sealed(line, file, number, seal))
 
 
 def _sealed(line: bytes, file: Path, number: int, seal: Seal) -> bytes:
