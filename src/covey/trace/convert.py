@@ -35,16 +35,18 @@ def close_streams(path: Path, format: str) -> Iterator[Closed | Path]:
 
 def convert_trace(source: Path, target: Path, format: str) -> Iterator[Converted]:
     """Write every file of a trace in another encoding, below `target`; the source stays as it is."""
+    if target.resolve().is_relative_to(source.resolve()):
+        raise MisuseError(f"{target} lies in {source}; converting into it would mix the two: choose another place")
     if target.exists() and trace_files(target, *SUFFIXES, STREAM):
-        raise MisuseError(f"{target} holds a trace already; converting into it would mix the two")
+        raise MisuseError(f"{target} holds a trace already; converting into it would mix the two: choose another place")
     files = closed_files(source, unclosed=True)
     refuse_live(files)
     taken: set[Path] = set()
     for file in files:
         place = target / (file.relative_to(source) if source.is_dir() else file.name)
         destination = place.with_suffix(f".{format}")
-        if destination in taken:
-            destination = place.with_name(f"{place.name}.{format}")
+        while destination in taken:
+            destination = destination.with_name(f"{destination.stem}{file.suffix}.{format}")
         taken.add(destination)
         destination.parent.mkdir(parents=True, exist_ok=True)
         write = write_parquet if format == "parquet" else write_lines
