@@ -37,8 +37,24 @@ def story_of_message(rows: Iterable[Row], message: MessageId) -> Iterator[Step]:
 
 
 def story_of_view(rows: Iterable[Row], view: str) -> Iterator[Step]:
-    """Every row in the view, its installations, and those that end it with a transitional one."""
-    return _in_order(row.columns for row in rows if view in (row.columns.get("config"), row.columns.get("previous")))
+    """Every row in the view, its installations, those that end it with a transitional one, and who crashed in it."""
+    found: list[Columns] = []
+    installed: dict[tuple[object, ...], Row] = {}
+    crashes: list[Row] = []
+    for row in rows:
+        if view in (row.columns.get("config"), row.columns.get("previous")):
+            found.append(row.columns)
+        if row.event == "config":
+            key = (*_life(row), row.columns["group"])
+            installed[key] = max(installed.get(key, row), row, key=lambda each: each.index)
+        elif row.event == "fail" and "config" not in row.columns:
+            crashes.append(row)
+    ended = {_life(row) for row in installed.values() if row.columns["config"] == view}
+    return _in_order([*found, *(row.columns for row in crashes if _life(row) in ended)])
+
+
+def _life(row: Row) -> tuple[str, str, int]:
+    return row.run, row.process, row.incarnation
 
 
 def tell(step: Step) -> str:
@@ -55,11 +71,11 @@ def _about(row: Row, message: MessageId) -> Columns | None:
     offset = message.number - first.number
     if not 0 <= offset < row.count:
         return None
-    return row.columns if row.count == 1 else _part(row, message, offset)
+    return _part(row, message, offset)
 
 
 def _part(row: Row, message: MessageId, offset: int) -> Columns:
-    """The one message's row out of a row for several."""
+    """The one message's row out of a row that may stand for several."""
     columns = {name: value for name, value in row.columns.items() if name != "count"}
     columns["message"] = str(message)
     for name in ("index", "ordinal", "number"):
