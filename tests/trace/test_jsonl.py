@@ -97,7 +97,7 @@ def test_lines_are_counted_from_one(tmp_path: Path) -> None:
         next(rows)
 
 
-def test_more_rows_than_one_piece_are_all_written(tmp_path: Path) -> None:
+def test_a_file_may_have_many_rows(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     assert write_lines(path, ({"index": n} for n in range(10_000))) == 10_000
     assert [columns["index"] for columns in read_lines(path)] == list(range(10_000))

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from covey.kernel.errors import WorldError
 from covey.kernel.ids import MessageId
 from covey.trace.amend import Seal, add_fail, seal_trace
 from covey.trace.closing import Closed
@@ -31,15 +32,27 @@ FORMAT = click.option(
 )
 
 
-@click.group()
+class _Commands(click.Group):
+    """What the disk refuses is told as any other error."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise WorldError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
+
+
+@click.group(cls=_Commands)
 def trace() -> None:
     """Look at a trace, convert it, and add what its members could not know.
 
     A trace is a directory of *.jsonl and *.parquet files, written by every member
     of a system about itself.
 
-    Exit status: 0 when done, 1 when what was asked for is not there, 2 when the
-    trace cannot be used.
+    Exit status: 0 when done; 1 when story finds nothing, or convert leaves a
+    stream open that is still being written; 2 when the trace cannot be used.
     """
 
 
@@ -64,14 +77,18 @@ def cat(
         return all(not names or name in names for names, name in asked)
 
     output = sys.stdout.buffer
-    for piece in encode_lines(row.columns for row in read_trace(trace, unclosed) if wanted(row)):
-        output.write(piece)
+    try:
+        output.writelines(encode_lines(row.columns for row in read_trace(trace, unclosed) if wanted(row)))
+    finally:
+        output.flush()
 
 
 @trace.command()
 @TRACE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every run in full.")
-@click.option("--show", default=20, show_default=True, help="How many runs to list; 0 lists them all.")
+@click.option(
+    "--show", type=click.IntRange(min=0), default=20, show_default=True, help="How many runs to list; 0 lists them all."
+)
 def stat(trace: Path, as_json: bool, show: int) -> None:
     """Check a trace and count what it holds.
 
@@ -87,13 +104,13 @@ def stat(trace: Path, as_json: bool, show: int) -> None:
         click.echo(msgspec.json.encode(numbers))
         return
     runs = numbers["runs"]
-    shown = dict(list(runs.items())[: show or None])
-    rows = [[run, " ".join(each["models"]), _state(each), *_totals(each)] for run, each in shown.items()]
+    shown = list(runs.items())[: show or None]
+    rows = [[_printable(run), " ".join(each["models"]), _state(each), *_totals(each)] for run, each in shown]
     if len(runs) > 1:
         rows.append([f"{len(runs)} runs", "", "", *_totals(numbers)])
     _print_table(["run", "models", "state", *TOTALS], rows)
     if len(shown) < len(runs):
-        click.echo(f"{len(runs) - len(shown)} more runs are not listed; --show 0 lists them all")
+        click.echo(f"not listed: {_number(len(runs) - len(shown), 'run')}; --show 0 lists them all")
 
 
 @trace.command()
@@ -108,28 +125,31 @@ def stat(trace: Path, as_json: bool, show: int) -> None:
 )
 @click.pass_context
 def convert(context: click.Context, source: Path, target: Path | None, format: str, trimming: bool) -> None:
-    """Convert SOURCE into TARGET, or close what a crash left open in SOURCE.
+    """Convert a trace, or close what a crash left open.
 
-    A member that was killed leaves a stream, NAME.rows. Without TARGET every such
-    stream is closed where it is; one whose process still runs is left alone, and the
-    exit status is then 1. With TARGET, all files are written again below it, and
-    SOURCE stays as it is.
+    With TARGET, all files of SOURCE are written again below it; SOURCE stays as it is.
+
+    Without TARGET, every stream in SOURCE is closed where it is: a member that was
+    killed leaves one, NAME.rows. A stream whose process still runs is left alone,
+    and the exit status is then 1.
 
     \b
     Examples: after a crash; and to read by eye
       covey trace convert out
       covey trace convert out readable --format jsonl
     """
+    if trimming and target is not None:
+        raise click.UsageError("--trim changes SOURCE: run it without TARGET, then convert")
     for file, size in trim(source) if trimming else ():
         click.echo(f"{file}: cut off {size} bytes of an unfinished row")
     if target is not None:
         for done in convert_trace(source, target, format):
-            click.echo(f"{done.source} -> {done.target}: {done.rows} rows{_torn(done.torn_bytes)}")
+            click.echo(f"{done.source} -> {done.target}: {_number(done.rows, 'row')}{_torn(done.torn_bytes)}")
         return
-    left = [_report(closed) for closed in close_streams(source, format)]
-    if not left and not trimming:
+    done_with = [_report(closed) for closed in close_streams(source, format)]
+    if not done_with and not trimming:
         click.echo(f"{source}: no stream to close")
-    context.exit(int(not all(left)))
+    context.exit(int(not all(done_with)))
 
 
 @trace.command()
@@ -148,7 +168,7 @@ def seal(trace: Path, complete: bool | None, healed: bool | None, run: str | Non
       covey trace seal out --complete --healed
     """
     for file, headers in seal_trace(trace, Seal(complete, healed, run)):
-        click.echo(f"{file}: {headers} {'header' if headers == 1 else 'headers'} sealed")
+        click.echo(f"{file}: {_number(headers, 'header')} sealed")
 
 
 @trace.command()
@@ -212,7 +232,7 @@ def _print_story(steps: list[Step]) -> None:
     run = None
     for step in steps:
         if several and step.run != run:
-            click.secho(f"run {step.run}", bold=True)
+            click.secho(f"run {_printable(step.run)}", bold=True)
         run = step.run
         when = click.style(f"{step.since_ns / 1e6:+12.3f} ms", dim=True)
         click.echo(f"{when}  {click.style(_printable(step.who).ljust(width), fg='cyan')}  {_printable(tell(step))}")
@@ -228,11 +248,15 @@ def _report(closed: Closed | Path) -> bool:
     if isinstance(closed, Path):
         click.echo(f"{closed}: still being written, left alone")
         return False
-    target = f"-> {closed.target}: {closed.rows} rows" if closed.target else "removed: it has no rows"
+    target = f"-> {closed.target}: {_number(closed.rows, 'row')}" if closed.target else "removed: it has no rows"
     click.echo(f"{closed.source} {target}{_torn(closed.torn_bytes)}")
     if closed.without_arrow:
         click.echo('pyarrow is not installed, so this is JSON Lines; for Parquet: pip install "covey[trace]"')
     return True
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _torn(size: int) -> str:

@@ -22,30 +22,23 @@ CUT_SHORT = (
     "and `covey trace convert --trim` cuts it off"
 )
 
-_CHUNK = 4096
 _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 
 def encode_lines(rows: Iterable[Columns]) -> Iterator[bytes]:
-    """The rows as lines, in pieces of some thousand; columns in the order of the format."""
-    chunk: list[Columns] = []
+    """Each row as a line; columns in the order of the format."""
     for row in rows:
-        chunk.append(ordered(row))
-        if len(chunk) == _CHUNK:
-            yield _encoder.encode_lines(chunk)
-            chunk.clear()
-    if chunk:
-        yield _encoder.encode_lines(chunk)
+        yield _encoder.encode(ordered(row)) + b"\n"
 
 
 def write_lines(path: Path, rows: Iterable[Columns]) -> int:
     """Write a whole file, or none; returns how many rows it has."""
     count = 0
     with replacing(path) as temporary, temporary.open("wb") as file:
-        for piece in encode_lines(rows):
-            file.write(piece)
-            count += piece.count(b"\n")
+        for line in encode_lines(rows):
+            file.write(line)
+            count += 1
     return count
 
 
