@@ -101,7 +101,7 @@ COLUMNS: dict[str, Column] = {
     ),
     "subject": Column(str, "string", "process/incarnation", "whom a gbcast is about"),
     "request": Column(str, "string", "string", "unique id of a client's request"),
-    "number": Column(Long, "long", "integer", "message number in mtp, unwrapped"),
+    "number": Column(Long, "long", "integer", "message number in mtp, not modulo 2**16"),
     "client": Column(str, "string", "string", "who asked, or who holds the lock"),
     "op": Column(Literal["update", "query"], "string", "update or query", "whether a request changes the data"),
     "body": Column(str, "string", "string", "`set K V`, `get K`, or anything else"),
