@@ -87,6 +87,12 @@ def test_both_rows_that_use_an_index_are_named() -> None:
         check(files)
 
 
+def test_a_row_that_follows_in_another_file_is_found_there() -> None:
+    files = files_of([HEADER, row("start", 1)], [row("flush", 2)], [row("stop", 2)])
+    with pytest.raises(TraceError, match=r"^c\.jsonl, line 1: index 2 .* used again: b\.jsonl, line 1 "):
+        check(files)
+
+
 def test_only_the_first_headers_place_is_named() -> None:
     files = files_of([HEADER], [HEADER], [{**HEADER, "healed": True}])
     with pytest.raises(

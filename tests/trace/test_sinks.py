@@ -112,6 +112,15 @@ def test_the_same_rows_give_the_same_bytes(
     assert (folder / "one/stream.parquet").read_bytes() == (folder / "two/stream.parquet").read_bytes()
 
 
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_the_order_in_which_a_dict_was_filled_does_not_show(tmp_path: Path, format: Any) -> None:
+    counters = {"sent": 1, "a": 2, "heartbeat": 3}
+    for name, each in (("one", counters), ("two", reverse(counters))):
+        with Recorder(open_sink(tmp_path / name, format)) as recorder:
+            recorder.member("r", "p", 1).write(0, "state", counters=each)
+    assert (tmp_path / f"one.{format}").read_bytes() == (tmp_path / f"two.{format}").read_bytes()
+
+
 def test_batches_do_not_show_in_what_a_stream_is_closed_into(tmp_path: Path) -> None:
     for name, then_flush in (("often", True), ("once", False)):
         sink = StreamSink(tmp_path / name)
