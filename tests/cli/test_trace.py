@@ -379,7 +379,10 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
 def test_a_reader_that_was_never_there_ends_it_quietly(out: Path, command: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run([*ALONE, command, str(out)], stdout=writing, stderr=subprocess.PIPE, check=False)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        [*ALONE, command, str(out)], stdout=writing, stderr=subprocess.PIPE, env=buffered, check=False
+    )
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, b"")
 
