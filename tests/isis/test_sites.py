@@ -64,6 +64,7 @@ class Desk(Sites):
             peer.echoed = self.now
         self.said.clear()
         self._review(self.now)
+        self._review(self.now)  # where somebody has come, the first one waits for others
         return self.said
 
     def told(self, sender: ProcessId, message: ViewMessage) -> list[tuple[ProcessId, ViewMessage]]:
@@ -362,6 +363,18 @@ def test_deviation_2_an_opening_waits_for_all_that_are_alive() -> None:
     assert a.memory.accepted == NOTHING
     a.told(D, Ack(ROUND, -1, True, standing()))
     assert a.memory.accepted.views == (View(0, (A, B, C, D)),)
+
+
+def test_a_manager_that_hears_somebody_come_waits_for_others() -> None:
+    """So at the end of a cut nobody is left out who is heard a moment later than the first."""
+    a = Desk(A)
+    a.hears(B, C)
+    a._review(1.0)
+    a.hears(B, C, D)
+    a._review(1.0)
+    assert a.said == []
+    a._review(1.0)
+    assert [pid for pid, _ in a.said] == [B, C, D]
 
 
 def test_deviation_2_an_opening_ends_when_the_majority_is_gone() -> None:

@@ -28,6 +28,7 @@ class Twin:
         self.installed: list[Any] = []
         self.sent: list[tuple[Pid, Any]] = []
         self.dead: set[Pid] = set()
+        self.seen: set[Pid] = set()
         self.is_halted = False
 
     # ---- what it remembers ----
@@ -76,6 +77,9 @@ class Twin:
 
     def review(self, alive: dict[Pid, int]) -> None:
         alive = {**alive, self.me: self.number}
+        is_growing, self.seen = not {*alive} <= self.seen, {*alive}
+        if is_growing:
+            return
         if not (self.is_manager(alive) and self.is_quorum(alive)):
             self.reign = None if self.reign and self.reign["opening"] else self.reign
         elif self.reign:

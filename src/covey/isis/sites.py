@@ -124,6 +124,8 @@ class Sites(Engine):
         self.reign: Reign | None = None
         self.review_at = 0.0
         self.hold_off = 0.0
+        self.seen: set[ProcessId] = set()
+        """Who was alive at the last review."""
         self.noted: dict[str, int] = {}
         self.note_at = 0.0
 
@@ -216,8 +218,15 @@ class Sites(Engine):
         return pid.name not in self.quorum.configured, pid
 
     def _review(self, now: float) -> None:
-        """Once a hello interval, so that changes are bundled: does the sequence need an extension from me?"""
+        """Once a hello interval, so that changes are bundled: does the sequence need an extension from me?
+
+        Where somebody has come, others may be about to, as when a cut ends: they are given an interval.
+        """
         alive = self._alive(now)
+        is_growing = not alive.keys() <= self.seen
+        self.seen = set(alive)
+        if is_growing:
+            return
         if not self._is_manager(alive) or not self.quorum.holds(alive):
             if self.reign is not None and self.reign.opening:
                 self.reign = None
