@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct
+
 from covey.kernel.effects import Append, Cast, Deliver, Effect, Halt, Install, Note, Send, Store
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.ids import ProcessId
@@ -31,6 +33,12 @@ ROUNDING_S = 1e-9
 UP, DOWN, PAUSED = "up", "down", "paused"
 
 
+class Life(Struct, frozen=True):
+    """A turn in the life of a process, for those who watch: start, fail, stop, pause or resume."""
+
+    turn: str
+
+
 class Outside(Protocol):
     """What a machine needs of its world."""
 
@@ -44,7 +52,7 @@ class Outside(Protocol):
     def set_timer(self, machine: "Machine", time: float) -> None: ...
     def engine(self, around: Surroundings) -> Engine: ...
     def member(self, pid: ProcessId) -> "Member": ...
-    def saw(self, machine: "Machine", effect: Effect) -> None: ...
+    def saw(self, machine: "Machine", what: Effect | Life) -> None: ...
 
 
 class Machine:
@@ -102,6 +110,7 @@ class Machine:
         self.config = None
         self.member = self.world.member(self.pid)
         self._write("start", recovered=recovered)
+        self.world.saw(self, Life("start"))
         self.engine = self.world.engine(
             Surroundings(self.pid, self.address, self.disk, Random(self.world.random.getrandbits(64)))
         )
@@ -131,12 +140,14 @@ class Machine:
     def pause(self) -> None:
         if self.state == UP:
             self.state = PAUSED
+            self.world.saw(self, Life("pause"))
 
     def resume(self) -> None:
         """Go on: what came meanwhile has queued."""
         if self.state != PAUSED:
             return
         self.state = UP
+        self.world.saw(self, Life("resume"))
         self._notice_pause()
         inbox, self.inbox = self.inbox, []
         for source, packet in inbox:
@@ -161,6 +172,7 @@ class Machine:
                 self._write(event, config=self.config)
         self.state, self.engine, self.fuse = DOWN, None, None
         self.inbox.clear()
+        self.world.saw(self, Life(event))
 
     # ---- inputs ----
 
@@ -223,6 +235,7 @@ class Machine:
                 kind = type(effect)
                 if kind is Store or kind is Append:
                     self._write_disk(effect)
+                    world.saw(self, effect)
                     dirty = True
                     continue
                 if dirty:

@@ -67,6 +67,8 @@ class Scenario(Struct, frozen=True):
         for step in sorted(self.steps, key=lambda step: step.at):
             world.run_until(max(step.at, world.now))
             VERBS[step.verb](world, step.words)
+            for watcher in world.step_watchers:
+                watcher(step)
 
 
 def weather_words(weather: NetworkOptions) -> list[str]:

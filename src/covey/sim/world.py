@@ -14,12 +14,13 @@ from covey.kernel.effects import Effect, Install
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import BrokenInvariant, MisuseError
 from covey.kernel.ids import ProcessId
-from covey.sim.machine import DOWN, UP, Machine
+from covey.sim.machine import DOWN, UP, Life, Machine
 from covey.sim.model import Model
 from covey.sim.network import Network, NetworkOptions
 from covey.trace import MemorySink, Recorder
 
 if TYPE_CHECKING:
+    from covey.sim.scenario import Step
     from covey.trace import Member
 
 BURST_S = 0.001
@@ -53,7 +54,10 @@ class World:
         self.now = 0.0
         self.checking = checking
         self.network = Network(self.random)
-        self.watchers: list[Callable[[Machine, Effect], None]] = []
+        self.watchers: list[Callable[[Machine, Effect | Life], None]] = []
+        """Told of every effect that was carried out, but for packets to one address, and of every turn of a life."""
+        self.step_watchers: list[Callable[[Step], None]] = []
+        """Told of each step of a scenario when it has been done."""
         self.packets = 0
         self.bodies = 0
         """How many messages the applications have made: each has its number for a body."""
@@ -100,11 +104,11 @@ class World:
     def member(self, pid: ProcessId) -> "Member":
         return self._recorder.member(self._run, pid.name, pid.incarnation)
 
-    def saw(self, machine: Machine, effect: Effect) -> None:
-        if isinstance(effect, Install):
-            self.configs.add((effect.group, effect.config))
+    def saw(self, machine: Machine, what: Effect | Life) -> None:
+        if isinstance(what, Install):
+            self.configs.add((what.group, what.config))
         for watcher in self.watchers:
-            watcher(machine, effect)
+            watcher(machine, what)
 
     # ---- time ----
 
