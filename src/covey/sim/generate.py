@@ -135,12 +135,13 @@ def _pause(draw: Draw, members: Sequence[str], at: float, fault: Fault) -> list[
 
 
 def _partition(draw: Draw, members: Sequence[str], at: float, fault: Fault) -> list[Step]:
-    """A partition of any shape, into two or three."""
+    """A partition of any shape, into two or three; none if all happen to be on one side."""
     groups: list[list[str]] = [[] for _ in range(draw.one((2, 2, 2, 3)))]
     for name in members:
         draw.one(groups).append(name)
-    words = " | ".join(" ".join(group) for group in groups if group).split()
-    return [Step(at, "cut", (*words, "for", f"{draw.time(fault.duration):g}"))]
+    sides = [" ".join(group) for group in groups if group]
+    length = f"{draw.time(fault.duration):g}"
+    return [Step(at, "cut", (*" | ".join(sides).split(), "for", length))] if len(sides) > 1 else []
 
 
 def _one_way(draw: Draw, members: Sequence[str], at: float, fault: Fault) -> list[Step]:

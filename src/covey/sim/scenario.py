@@ -24,12 +24,14 @@ A number that opens a line is the time of the step; `#` begins a comment. The sa
 Python, as methods of `World`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from covey.kernel.engine import Engine
 from covey.kernel.errors import MisuseError
-from covey.sim.network import NetworkOptions
+from covey.sim.model import Model
+from covey.sim.network import QUANTILES_MS, NetworkOptions
 from covey.sim.world import World
 
 
@@ -83,46 +85,88 @@ def weather_words(weather: NetworkOptions) -> list[str]:
 # ---- reading -----------------------------------------------------------------------------------
 
 
+class Line(Struct, frozen=True):
+    """A line of the text, for errors to name."""
+
+    number: int
+    text: str
+
+    def wrong(self, why: object) -> MisuseError:
+        return MisuseError(f"line {self.number}: {self.text.strip()!r}: {why}")
+
+
 def parse(text: str) -> Scenario:
     """Read a scenario; an error names the line and what may stand there."""
     members: tuple[str, ...] = ()
     seed, weather, burst = 0, NetworkOptions(), False
-    steps = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].split()
+    steps = {}
+    for number, content in enumerate(text.splitlines(), 1):
+        line = Line(number, content)
+        words = content.partition("#")[0].split()
         try:
             match words:
                 case []:
                     pass
                 case ["members", *names] if names:
                     members = tuple(names)
-                case ["seed", value]:
+                case ["seed", value] if value.isdecimal():
                     seed = int(value)
                 case ["weather", *rest]:
                     weather = _weather(rest)
                 case ["drain", ("burst" | "packet") as how]:
                     burst = how == "burst"
                 case [at, verb, *rest] if verb in VERBS:
-                    steps.append(Step(float(at), verb, tuple(rest)))
+                    steps[line] = Step(_number(at), verb, tuple(rest))
+                case [word, *_] if word in SETTINGS:
+                    raise MisuseError(f"expected {SETTINGS[word]}")
                 case _:
-                    raise MisuseError(f"expected members, seed, weather, drain, or a time and one of {_verbs()}")
-        except ValueError as error:
-            raise MisuseError(f"line {number}: {line.strip()!r}: {error}") from error
+                    raise MisuseError(f"expected {', '.join(SETTINGS)}, or a time and one of {', '.join(VERBS)}")
+        except MisuseError as error:
+            raise line.wrong(error) from error
     if not members:
         raise MisuseError("a scenario needs a line `members` with their names")
-    return Scenario(members, tuple(steps), seed, weather, burst)
+    _rehearse(members, steps)
+    return Scenario(members, tuple(steps.values()), seed, weather, burst)
 
 
-def _verbs() -> str:
-    return ", ".join(VERBS)
+def _rehearse(members: Sequence[str], steps: Mapping[Line, Step]) -> None:
+    """Do every step in a world without a protocol: what cannot be done is found before anything is played."""
+    world = World(0, members, Model("idle", lambda around, _: _Idle(around), lambda *_: True, lambda *_: ()))
+    for line, step in steps.items():
+        try:
+            VERBS[step.verb](world, step.words)
+        except MisuseError as error:
+            raise line.wrong(error) from error
+        except (ValueError, IndexError):
+            raise line.wrong(f"expected a time and {FORMS[step.verb]}") from None
+
+
+class _Idle(Engine):
+    """Does nothing."""
+
+    def start(self, now: float) -> None: ...
+    def receive(self, now: float, source: str, packet: bytes) -> None: ...
+    def wake(self, now: float) -> None: ...
+    def leave(self, now: float) -> None: ...
+    def submit(self, now: float, batch: Sequence[object]) -> int:
+        return 0
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise MisuseError(f"{text!r} is not a number from 0 on")
+    return value
 
 
 def _weather(words: Sequence[str]) -> NetworkOptions:
-    values = {name: float(value) for name, value in zip(words[1::2], words[2::2], strict=True)}
-    unknown = values.keys() - {"loss", "duplicate", "reorder", "bandwidth"}
-    if unknown or not words:
-        raise MisuseError("weather is a table of delays, then any of loss, duplicate, reorder, bandwidth with a number")
-    return NetworkOptions(words[0], **values)
+    delay, *rest = words or ("",)
+    if delay not in QUANTILES_MS or len(rest) % 2 or not {*rest[::2]} <= {"loss", "duplicate", "reorder", "bandwidth"}:
+        raise MisuseError(f"expected {SETTINGS['weather']}; delays are {', '.join(QUANTILES_MS)}")
+    return NetworkOptions(delay, **{name: _number(value) for name, value in zip(rest[::2], rest[1::2], strict=True)})
 
 
 def _options(words: Sequence[str], **defaults: float) -> dict[str, float]:
@@ -130,8 +174,16 @@ def _options(words: Sequence[str], **defaults: float) -> dict[str, float]:
     pairs = dict(zip(words[::2], words[1::2], strict=True))
     if unknown := pairs.keys() - defaults.keys():
         raise MisuseError(f"{' '.join(sorted(unknown))}? expected {' or '.join(defaults)} and a number")
-    return {name: float(pairs.get(name, default)) for name, default in defaults.items()}
+    return {name: _number(pairs[name]) if name in pairs else default for name, default in defaults.items()}
 
+
+SETTINGS = {
+    "members": "members NAME ...",
+    "seed": "seed NUMBER",
+    "weather": "weather DELAYS [loss SHARE] [duplicate SHARE] [reorder SHARE] [bandwidth BYTES]",
+    "drain": "drain burst, or drain packet",
+}
+"""The lines without a time."""
 
 # ---- the verbs ---------------------------------------------------------------------------------
 
@@ -149,17 +201,19 @@ def _crash(world: World, words: Words) -> None:
 
 
 def _rob(world: World, words: Words) -> None:
-    for name in words:
+    first, *others = words
+    for name in (first, *others):
         world.rob(name)
 
 
 def _send(world: World, words: Words) -> None:
     name, count = words
-    world.send(name, int(count))
+    world.send(name, int(_number(count)))
 
 
 def _leave(world: World, words: Words) -> None:
-    for name in words:
+    first, *others = words
+    for name in (first, *others):
         world.machine(name).leave()
 
 
@@ -173,24 +227,25 @@ def _cut(world: World, words: Words) -> None:
     length = 0.0
     if "for" in words:
         at = list(words).index("for")
-        length, words = float(words[at + 1]), words[:at]
-    if ">" in words:
-        at = list(words).index(">")
-        cut = world.cut_one_way(words[:at], words[at + 1 :])
-    else:
-        cut = world.partition(*(group.split() for group in " ".join(words).split("|")))
+        length, words = _number(words[at + 1]), words[:at]
+    is_one_way = ">" in words
+    text = " ".join(words)
+    one, other, *more = (side.split() for side in (text.split(">", 1) if is_one_way else text.split("|")))
+    if not all((one, other, *more)):
+        raise MisuseError("a cut has somebody on each side")
+    cut = world.cut_one_way(one, other) if is_one_way else world.partition(one, other, *more)
     if length:
         world.at(world.now + length, lambda: world.mend(cut))
 
 
 def _clock(world: World, words: Words) -> None:
     name, rate = words
-    world.clock(name, float(rate))
+    world.clock(name, _number(rate))
 
 
 def _jump(world: World, words: Words) -> None:
     name, seconds = words
-    world.jump(name, float(seconds))
+    world.jump(name, _number(seconds))
 
 
 def _change_weather(world: World, words: Words) -> None:
@@ -198,12 +253,13 @@ def _change_weather(world: World, words: Words) -> None:
 
 
 def _calm(world: World, words: Words) -> None:
+    () = words
     world.calm()
 
 
 def _settle(world: World, words: Words) -> None:
     (seconds,) = words
-    world.settle(float(seconds))
+    world.settle(_number(seconds))
 
 
 VERBS: dict[str, Callable[[World, Words], None]] = {
@@ -220,3 +276,19 @@ VERBS: dict[str, Callable[[World, Words], None]] = {
     "calm": _calm,
     "settle": _settle,
 }
+
+FORMS = {
+    "start": "start [NAME ...]",
+    "crash": "crash NAME [after EFFECTS] [keep SHARE]",
+    "rob": "rob NAME ...",
+    "send": "send NAME MESSAGES",
+    "leave": "leave NAME ...",
+    "pause": "pause NAME [for SECONDS]",
+    "cut": "cut NAME ... | NAME ... [for SECONDS], or cut NAME ... > NAME ... [for SECONDS]",
+    "clock": "clock NAME RATE",
+    "jump": "jump NAME SECONDS",
+    "weather": SETTINGS["weather"],
+    "calm": "calm",
+    "settle": "settle SECONDS",
+}
+"""What stands after the time."""
