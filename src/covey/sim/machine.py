@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from covey.trace import Member
 
 PAUSE_S = 0.2
-"""A wake-up that comes so much too late is a pause."""
+"""A process is told that it was not running if that was for longer than this."""
 RESTART_S = 0.05
 """From a `Halt` that asks for it to the start of the next incarnation."""
 INBOX_MAX = 2000
-"""Packets that wait for a paused process; more are lost."""
+"""Packets that wait in a socket; more are lost."""
+BURST_S = 0.001
+"""A process that drains in bursts looks into its socket so long after the first packet came."""
 
 ROUNDING_S = 1e-9
 """A timer may be that early, by rounding between two clocks."""
@@ -45,9 +47,12 @@ class Outside(Protocol):
     now: float
     random: Random
     checking: bool
+    burst: bool
 
     def carry(self, source: str, to: str, packet: bytes) -> None: ...
-    def listeners(self) -> Sequence[str]: ...
+    def cast(self, source: str, packet: bytes) -> None: ...
+    def refuse(self, source: str, to: str) -> None: ...
+    def lose(self, why: str, packets: int = 1) -> None: ...
     def at(self, time: float, action: Callable[[], None]) -> None: ...
     def set_timer(self, machine: "Machine", time: float) -> None: ...
     def engine(self, around: Surroundings) -> Engine: ...
@@ -74,7 +79,15 @@ class Machine:
         self.latest = 0.0
         self.fuse: int | None = None
         self.kept = 0.0
+        self.restarts = False
+        """Whether it is down for a moment only, after a `Halt` that asks for a restart."""
+        self.asleep_since = 0.0
+        self.asleep_until = 0.0
         self.inbox: list[tuple[str, bytes]] = []
+        self.received = 0
+        """Packets that its engines were given."""
+        self.under_way: Sequence[Effect] = ()
+        """What is being carried out now."""
         self.timer: float | None = None
 
     # ---- clock ----
@@ -95,7 +108,7 @@ class Machine:
         """Let the clock jump forward; the host notices it as it would a pause."""
         self.offset += seconds
         if self.state == UP:
-            self._notice_pause()
+            self._tell_pause(seconds)
             self._arm()
 
     # ---- life and death ----
@@ -104,6 +117,7 @@ class Machine:
         """Begin the next incarnation, under the name that the disk holds, or a fresh one."""
         if self.state != DOWN:
             return
+        self.restarts = False
         recovered = self.disk.get(NAME_KEY) is not None and self.pid.incarnation > 0
         self.pid = next_incarnation(self.disk, self._fresh_name, f"the disk of {self.address}")
         self.state = UP
@@ -122,25 +136,33 @@ class Machine:
 
     def crash(self, kept: float = 0.0) -> None:
         """End the process; of what its disk had not made durable, that share of bytes is kept."""
-        if self.state == DOWN:
-            return
-        self.disk.crash(kept)
-        self._end("fail")
+        self.restarts = False
+        if self.state != DOWN:
+            self.disk.crash(kept)
+            self._end("fail")
 
     def light(self, effects: int, kept: float) -> None:
-        """Crash after so many more effects."""
-        if self.state != DOWN:
-            self.fuse, self.kept = effects, kept
+        """Crash after so many more effects, the first ones of the next start included."""
+        self.fuse, self.kept = effects, kept
 
     def rob(self) -> None:
         """Crash, and lose the disk."""
         self.crash()
         self.disk.rob()
 
-    def pause(self) -> None:
+    def pause(self, seconds: float) -> None:
+        """Stop running for so long, or for what is left of an earlier pause."""
+        if self.state == DOWN:
+            return
         if self.state == UP:
-            self.state = PAUSED
+            self.state, self.asleep_since, self.asleep_until = PAUSED, self.clock, 0.0
             self.world.saw(self, Life("pause"))
+        self.asleep_until = max(self.asleep_until, self.world.now + seconds)
+        self.world.at(self.asleep_until, self._wake_up)
+
+    def _wake_up(self) -> None:
+        if self.world.now >= self.asleep_until:
+            self.resume()
 
     def resume(self) -> None:
         """Go on: what came meanwhile has queued."""
@@ -148,21 +170,21 @@ class Machine:
             return
         self.state = UP
         self.world.saw(self, Life("resume"))
-        self._notice_pause()
-        inbox, self.inbox = self.inbox, []
-        for source, packet in inbox:
-            self.receive(source, packet)
+        self._tell_pause(self.clock - self.asleep_since)
+        self._empty_socket()
         self._arm()
 
-    def _notice_pause(self) -> None:
-        """Tell the engine when it should have been woken long ago."""
-        engine = self.engine
-        if engine is not None and engine.deadline is not None and self.clock - engine.deadline > PAUSE_S:
-            self._call(engine.paused, self.clock - engine.deadline)
+    def _tell_pause(self, seconds: float) -> None:
+        if seconds > PAUSE_S and self.engine is not None:
+            self._call(self.engine.paused, seconds)
 
     def leave(self) -> None:
         if self.state == UP and self.engine is not None:
             self._call(self.engine.leave)
+
+    def _restart(self) -> None:
+        if self.restarts:
+            self.start()
 
     def _end(self, event: str) -> None:
         if self.member is not None:
@@ -171,28 +193,49 @@ class Machine:
             else:
                 self._write(event, config=self.config)
         self.state, self.engine, self.fuse = DOWN, None, None
-        self.inbox.clear()
+        self.world.lose("socket of a crashed process", len(self.inbox))
+        self.inbox = []
         self.world.saw(self, Life(event))
 
     # ---- inputs ----
 
     def receive(self, source: str, packet: bytes) -> None:
-        if self.state == UP:
+        """Take a packet from the network."""
+        if self.state == DOWN:
+            self.world.refuse(source, self.address)
+        elif self.state == PAUSED or self.world.burst:
+            self._queue(source, packet)
+        else:
             assert self.engine is not None
+            self.received += 1
             self.engine.receive(self.clock, source, packet)
-            self._drain(self.engine)
-        elif self.state == PAUSED and len(self.inbox) < INBOX_MAX:
-            self.inbox.append((source, packet))
+            self._drain()
 
-    def receive_burst(self, packets: list[tuple[str, bytes]]) -> None:
-        """Give the engine everything that the socket held, and drain once."""
-        for source, packet in packets:
-            if self.state == UP and self.engine is not None:
-                self.engine.receive(self.clock, source, packet)
-            else:
+    def _queue(self, source: str, packet: bytes) -> None:
+        """Keep a packet in the socket until the process next looks there."""
+        if len(self.inbox) >= INBOX_MAX:
+            self.world.lose("socket full")
+            return
+        if self.state == UP and not self.inbox:
+            self.world.at(self.world.now + BURST_S, self._empty_socket)
+        self.inbox.append((source, packet))
+
+    def _empty_socket(self) -> None:
+        """Give the engine everything that the socket holds: drain after each packet, or once in burst mode."""
+        if self.state != UP or not self.inbox:
+            return
+        inbox, self.inbox = self.inbox, []
+        if not self.world.burst:
+            for source, packet in inbox:
                 self.receive(source, packet)
-        if self.state == UP and self.engine is not None:
-            self._drain(self.engine)
+            return
+        assert self.engine is not None
+        self.received += len(inbox)
+        for source, packet in inbox:
+            self.engine.receive(self.clock, source, packet)
+        if self.engine.deadline is not None:
+            self.engine.wake(self.clock)  # a host may wake early
+        self._drain()
 
     def wake(self) -> None:
         """The timer that was set has come."""
@@ -209,50 +252,68 @@ class Machine:
     def submit(self, batch: Sequence[Any]) -> int:
         """Let the application of a process that is up send; return how many messages the engine took."""
         assert self.engine is not None
+        if any(type(effect) is Halt for effect in self.under_way):
+            return 0
         taken = self.engine.submit(self.clock, batch)
-        self._drain(self.engine)
+        self._drain()
         return taken
 
     def hint(self, peer: str) -> None:
+        """Let the engine know that a port refused a packet."""
         if self.state == UP and self.engine is not None:
             self._call(self.engine.hint, peer)
 
     def _call(self, method: Callable[..., None], *args: Any) -> None:
         method(self.clock, *args)
-        if self.engine is not None:
-            self._drain(self.engine)
+        self._drain()
 
     # ---- effects ----
 
-    def _drain(self, engine: Engine) -> None:
-        """Carry out what the engine left, in order; then check it and set its timer."""
-        world = self.world
-        while engine.out:
-            dirty = False
-            for effect in engine.take():
-                if self.fuse is not None and self._burn():
-                    return
-                kind = type(effect)
-                if kind is Store or kind is Append:
-                    self._write_disk(effect)
-                    world.saw(self, effect)
-                    dirty = True
-                    continue
-                if dirty:
-                    self.disk.flush()
-                    dirty = False
-                if kind is Send:
-                    world.carry(self.address, effect.to, effect.packet)  # type: ignore[union-attr]
-                elif not self._act(effect):
-                    return
-            if dirty:
-                self.disk.flush()
-        if world.checking:
+    def _drain(self) -> None:
+        """Carry out what the engine left; then check it and set its timer.
+
+        An application that sends while it is delivered to comes here again: what it causes waits its turn.
+        """
+        if self.under_way:
+            return
+        while self.engine is not None and self.engine.out:
+            self._carry_out(self.engine)
+        engine = self.engine
+        if engine is None:
+            return
+        if self.world.checking:
             engine.check()
         if engine.deadline is not None and (
             self.timer is None or engine.deadline - self.offset < self.timer * self.rate
         ):
             self._arm()
+
+    def _carry_out(self, engine: Engine) -> None:
+        """Take what the engine left, and carry it out in order until the process ends."""
+        world = self.world
+        dirty = False
+        self.under_way = engine.take()
+        for effect in self.under_way:
+            if self.engine is not engine or (self.fuse is not None and self._burn()):
+                break
+            kind = type(effect)
+            if kind is Store or kind is Append:
+                self._write_disk(effect)
+                world.saw(self, effect)
+                dirty = True
+                continue
+            if dirty:
+                self.disk.flush()
+                dirty = False
+            if kind is Send:
+                world.carry(self.address, effect.to, effect.packet)  # type: ignore[union-attr]
+            elif kind is Cast:
+                world.cast(self.address, effect.packet)  # type: ignore[union-attr]
+            else:
+                self._act(effect)
+        if dirty:
+            self.disk.flush()
+        self.under_way = ()
 
     def _burn(self) -> bool:
         """Crash when the fuse has burnt down."""
@@ -269,16 +330,12 @@ class Machine:
         elif isinstance(effect, Append):
             self.disk.append(effect.record)
 
-    def _act(self, effect: Effect) -> bool:
-        """Carry out one of the rarer effects; False when the process ended."""
+    def _act(self, effect: Effect) -> None:
+        """Carry out one of the rarer effects."""
         match effect:
             case Deliver():
                 if effect.view:
                     self._write_delivery(effect)
-            case Cast():
-                for address in self.world.listeners():
-                    if address != self.address:
-                        self.world.carry(self.address, address, effect.packet)
             case Install():
                 self._write_view(effect)
             case Note():
@@ -286,12 +343,11 @@ class Machine:
             case Halt():
                 self._end("fail" if effect.restart else "stop")
                 if effect.restart:
-                    self.disk.crash(0.0)
-                    self.world.at(self.world.now + RESTART_S, self.start)
+                    self.restarts = True
+                    self.world.at(self.world.now + RESTART_S, self._restart)
             case _:
                 raise TypeError(f"no such effect: {effect!r}")
         self.world.saw(self, effect)
-        return self.state != DOWN
 
     def _write_view(self, view: Install) -> None:
         self.config = view.config

@@ -35,6 +35,8 @@ class NetworkOptions(Struct, frozen=True, omit_defaults=True):
     loss: float = 0.0
     duplicate: float = 0.0
     reorder: float = 0.0
+    refuse: float = 0.0
+    """Of the packets to a process that is down: its port refuses them, and the sender hears of that."""
     bandwidth: float = 0.0
     """Bytes per second that a process can send; 0 for no limit."""
 
@@ -63,6 +65,7 @@ class Network:
         self._pairs_of: dict[int, tuple[tuple[str, str], ...]] = {}
         self._cuts_made = 0
         self.lost: Counter[str] = Counter()
+        """How many packets did not arrive, for each reason."""
         self._free_at: dict[str, float] = {}
         self.set_weather(NetworkOptions())
 
@@ -70,7 +73,7 @@ class Network:
         self.weather = weather
         self._table = delay_table(weather.delay)
         self._loss = weather.loss
-        self._extras = bool(weather.duplicate or weather.reorder or weather.bandwidth)
+        self._extras = bool(weather.duplicate or weather.reorder)
 
     def cut(self, pairs: Sequence[tuple[str, str]]) -> int:
         """Keep the packets of each first address from its second; return what `mend` takes."""
@@ -88,31 +91,36 @@ class Network:
         self._pairs_of.clear()
         self.cuts.clear()
 
-    def transit(self, now: float, source: str, to: str, size: int) -> tuple[float, ...]:
-        """Return when the copies of a packet arrive."""
+    def leave(self, now: float, source: str, size: int) -> float | None:
+        """Return when a packet has left its sender; None when there is no room in the queue."""
+        if not self.weather.bandwidth:
+            return now
+        free = max(now, self._free_at.get(source, 0.0))
+        if free - now > QUEUE_S:
+            self.lost["queue"] += 1
+            return None
+        self._free_at[source] = free + size / self.weather.bandwidth
+        return self._free_at[source]
+
+    def transit(self, leaves: float, source: str, to: str) -> tuple[float, ...]:
+        """Return when the copies of a packet arrive that leaves its sender then."""
         if self.cuts and (source, to) in self.cuts:
             self.lost["cut"] += 1
             return ()
         if self._loss and self._unit() < self._loss:
             self.lost["loss"] += 1
             return ()
-        if self._extras:
-            return self._with_extras(now, source, size)
-        return (now + self._table[self._bits(8)],)
-
-    def _with_extras(self, now: float, source: str, size: int) -> tuple[float, ...]:
-        weather = self.weather
-        leaves = now
-        if weather.bandwidth:
-            leaves = max(now, self._free_at.get(source, 0.0))
-            if leaves - now > QUEUE_S:
-                self.lost["queue"] += 1
-                return ()
-            leaves += size / weather.bandwidth
-            self._free_at[source] = leaves
         delay = self._table[self._bits(8)]
-        if self._unit() < weather.reorder:
+        if not self._extras:
+            return (leaves + delay,)
+        if self._unit() < self.weather.reorder:
             delay *= HELD_BACK
-        if self._unit() < weather.duplicate:
+        if self._unit() < self.weather.duplicate:
             return leaves + delay, leaves + self._table[self._bits(8)]
         return (leaves + delay,)
+
+    def refusal(self, now: float, source: str, to: str) -> float | None:
+        """Return when the sender of a packet to a process that is down hears of it; None for never."""
+        if not self.weather.refuse or self._unit() >= self.weather.refuse or (to, source) in self.cuts:
+            return None
+        return now + self._table[self._bits(8)]

@@ -23,13 +23,20 @@ if TYPE_CHECKING:
     from covey.sim.scenario import Step
     from covey.trace import Member
 
-BURST_S = 0.001
-"""In burst mode a process wakes up so often to empty its socket."""
 SAME_INSTANT_MAX = 100_000
 """More events than that in one instant are an endless loop."""
 
 REST_S = 2.0
 """For so long a world must be at rest to count as settled."""
+
+
+def check_members(members: Sequence[str]) -> None:
+    """Refuse names that could be taken for another, or for something else in the text of a scenario."""
+    if len(set(members)) != len(members) or not members:
+        raise MisuseError(f"a world needs members with different names, not {' '.join(members) or 'none'}")
+    for name in members:
+        if name.split() != [name] or "~" in name or "#" in name or name in ("|", ">", "for"):
+            raise MisuseError(f"{name!r} is no name: a name is one word, without ~ or #, and none of | > for")
 
 
 class World:
@@ -47,8 +54,7 @@ class World:
         checking: bool = True,
     ) -> None:
         """Members run the engines of `model`; with `burst` they drain once for many packets."""
-        if len(set(members)) != len(members) or not members:
-            raise MisuseError(f"a world needs members with different names, not {list(members)}")
+        check_members(members)
         self.seed = seed
         self.random = Random(seed)
         self.now = 0.0
@@ -58,19 +64,17 @@ class World:
         """Told of every effect that was carried out, but for packets to one address, and of every turn of a life."""
         self.step_watchers: list[Callable[[Step], None]] = []
         """Told of each step of a scenario when it has been done."""
-        self.packets = 0
         self.bodies = 0
         """How many messages the applications have made: each has its number for a body."""
         self.sent: list[tuple[ProcessId, Any]] = []
         """What the engines took of the applications' messages, with its sender."""
         self.configs: set[tuple[str, str]] = set()
         """The group and the name of every configuration that anyone installed."""
-        self._recorder = Recorder(MemorySink()) if recorder is None else recorder
-        self._run = run
+        self.recorder = Recorder(MemorySink()) if recorder is None else recorder
+        self.run = run
         self.model = model
         self.settled = False
-        self._burst = burst
-        self._held: dict[str, list[tuple[str, bytes]]] = {}
+        self.burst = burst
         self._heap: list[tuple[float, int, Any, Any, Any]] = []
         self._count = 0
         self.machines = {name: Machine(self, name) for name in members}
@@ -81,13 +85,37 @@ class World:
         """Send a packet on its way."""
         machine = self.machines.get(to)
         if machine is None:
+            self.lose("no such address")
             return
-        for time in self.network.transit(self.now, source, to, len(packet)):
+        leaves = self.network.leave(self.now, source, len(packet))
+        if leaves is not None:
+            self._spread(leaves, source, machine, packet)
+
+    def cast(self, source: str, packet: bytes) -> None:
+        """Send a packet on its way to all others: it leaves its sender once."""
+        leaves = self.network.leave(self.now, source, len(packet))
+        if leaves is None:
+            return
+        for address, machine in self.machines.items():
+            if address != source:
+                self._spread(leaves, source, machine, packet)
+
+    def _spread(self, leaves: float, source: str, machine: Machine, packet: bytes) -> None:
+        for time in self.network.transit(leaves, source, machine.address):
             self._count += 1
             heappush(self._heap, (time, self._count, machine, source, packet))
 
-    def listeners(self) -> Sequence[str]:
-        return list(self.machines)
+    def refuse(self, source: str, to: str) -> None:
+        """Lose a packet to a process that is down; its sender may be given a hint."""
+        self.lose("process down")
+        time = self.network.refusal(self.now, source, to)
+        if time is not None:
+            self.at(time, lambda: self.machines[source].hint(to))
+
+    def lose(self, why: str, packets: int = 1) -> None:
+        """Count packets that no engine is given."""
+        if packets:
+            self.network.lost[why] += packets
 
     def at(self, time: float, action: Callable[[], None]) -> None:
         """Do something at a time."""
@@ -102,7 +130,7 @@ class World:
         return self.model.build(around, list(self.machines))
 
     def member(self, pid: ProcessId) -> "Member":
-        return self._recorder.member(self._run, pid.name, pid.incarnation)
+        return self.recorder.member(self.run, pid.name, pid.incarnation)
 
     def saw(self, machine: Machine, what: Effect | Life) -> None:
         if isinstance(what, Install):
@@ -130,27 +158,12 @@ class World:
             elif what is None:
                 if machine.timer == time:
                     machine.wake()
-            elif self._burst:
-                self._hold(machine, what, packet)
             else:
-                self.packets += 1
                 machine.receive(what, packet)
         self.now = max(self.now, end)
 
     def run_for(self, seconds: float) -> None:
         self.run_until(self.now + seconds)
-
-    def _hold(self, machine: Machine, source: str, packet: bytes) -> None:
-        """Keep a packet in the socket until the process next looks there."""
-        held = self._held.setdefault(machine.address, [])
-        if not held:
-            self.at(self.now + BURST_S, lambda: self._release(machine))
-        held.append((source, packet))
-
-    def _release(self, machine: Machine) -> None:
-        held = self._held.pop(machine.address)
-        self.packets += len(held)
-        machine.receive_burst(held)
 
     # ---- what a scenario does ----
 
@@ -165,7 +178,10 @@ class World:
         return self.machines[name]
 
     def crash(self, name: str, *, after: int = 0, kept: float = 0.0) -> None:
-        """Crash a process, at once or after so many more effects; `kept` of the unflushed bytes survive."""
+        """Crash a process, at once or after so many more effects; `kept` of the unflushed bytes survive.
+
+        The effects of its next start count, too.
+        """
         if after:
             self.machine(name).light(after, kept)
         else:
@@ -188,9 +204,7 @@ class World:
 
     def pause(self, name: str, seconds: float) -> None:
         """Stop a process for a while; its packets queue."""
-        machine = self.machine(name)
-        machine.pause()
-        self.at(self.now + seconds, machine.resume)
+        self.machine(name).pause(seconds)
 
     def clock(self, name: str, rate: float) -> None:
         """Let a process's clock run fast or slow."""
@@ -251,6 +265,11 @@ class World:
             self.model.at_rest([machine.engine for machine in component if machine.engine is not None], names)
             for component in self.components()
         )
+
+    @property
+    def packets(self) -> int:
+        """How many packets the engines have been given."""
+        return sum(machine.received for machine in self.machines.values())
 
     @property
     def healed(self) -> bool:
