@@ -1,27 +1,32 @@
 """Scenarios as text: what befalls which machine when, in lines that a person can read and change.
 
     members a b c d e
+    model isis85
     seed 7
-    weather rough loss 0.05 duplicate 0.01 reorder 0.1 bandwidth 100000
+    weather rough loss 0.05 duplicate 0.01 reorder 0.1 refuse 0.5 bandwidth 100000
     drain burst
     0      start
-    1.5    crash a                      after 3 more effects, keeping half of what was not flushed:
-    1.5    crash a after 3 keep 0.5
+    1.5    crash a
+    1.5    crash b after 3 keep 0.5     # after 3 more effects; half of what was not flushed is kept
     2      start a
-    2      rob c                        crash, and lose the disk
-    2      send a 40                    the application at a sends 40 messages
+    2      rob c                        # crash, and lose the disk
+    2      send a 40                    # the application at a sends 40 messages
     2.5    leave d
     3      pause b for 2.5
-    3      cut a b | c d e for 4        both ways, between any number of groups
-    3      cut a > b c for 1.5          one way
-    4      clock d 1.5                  runs fast
+    3      cut a b | c d e for 4        # both ways, between any number of groups
+    3      cut a > b c for 1.5          # one way
+    4      clock d 1.5                  # runs fast
     4      jump d 3
     5      weather lan
-    10     calm                         all faults end, everybody is up
-    10     settle 60                    until all have come to rest, for so long at most
+    10     calm                         # all faults end, everybody is up
+    10     settle 60                    # until all have come to rest, for so long at most
 
-A number that opens a line is the time of the step; `#` begins a comment. The same things can be said in
-Python, as methods of `World`.
+A number that opens a line is the time of the step; `#` begins a comment; what follows a line `----` is
+not read. The same things can be said in Python, as methods of `World`.
+
+With `refuse`, the port of a process that is down refuses that share of packets, and their senders hear of it.
+A process that drains in `burst` mode is given all that its socket holds before its effects are carried out,
+and may be woken early.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +37,9 @@ from covey.kernel.engine import Engine
 from covey.kernel.errors import MisuseError
 from covey.sim.model import Model
 from covey.sim.network import QUANTILES_MS, NetworkOptions
-from covey.sim.world import World
+from covey.sim.world import World, check_members
+
+SHARES = ("loss", "duplicate", "reorder", "refuse")
 
 
 class Step(Struct, frozen=True):
@@ -43,7 +50,7 @@ class Step(Struct, frozen=True):
     words: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return " ".join((f"{self.at:g}".ljust(7), self.verb, *self.words))
+        return " ".join((in_words(self.at).ljust(7), self.verb, *self.words))
 
 
 class Scenario(Struct, frozen=True):
@@ -54,9 +61,14 @@ class Scenario(Struct, frozen=True):
     seed: int = 0
     weather: NetworkOptions = NetworkOptions()
     burst: bool = False
+    model: str = ""
+    """The protocol that it is meant for; empty where it is for any."""
 
     def __str__(self) -> str:
-        lines = [f"members {' '.join(self.members)}", f"seed {self.seed}"]
+        lines = [f"members {' '.join(self.members)}"]
+        if self.model:
+            lines.append(f"model {self.model}")
+        lines.append(f"seed {self.seed}")
         if self.weather != NetworkOptions():
             lines.append(f"weather {' '.join(weather_words(self.weather))}")
         if self.burst:
@@ -68,6 +80,7 @@ class Scenario(Struct, frozen=True):
         world.weather(self.weather)
         for step in sorted(self.steps, key=lambda step: step.at):
             world.run_until(max(step.at, world.now))
+            world.settled = False
             VERBS[step.verb](world, step.words)
             for watcher in world.step_watchers:
                 watcher(step)
@@ -76,10 +89,16 @@ class Scenario(Struct, frozen=True):
 def weather_words(weather: NetworkOptions) -> list[str]:
     """Return the weather in the words that `parse` reads."""
     words = [weather.delay]
-    for name in ("loss", "duplicate", "reorder", "bandwidth"):
+    for name in (*SHARES, "bandwidth"):
         if value := getattr(weather, name):
-            words += [name, f"{value:g}"]
+            words += [name, in_words(value)]
     return words
+
+
+def in_words(number: float) -> str:
+    """Return the shortest text that is read as that number again."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
 
 
 # ---- reading -----------------------------------------------------------------------------------
@@ -98,7 +117,7 @@ class Line(Struct, frozen=True):
 def parse(text: str) -> Scenario:
     """Read a scenario; an error names the line and what may stand there."""
     members: tuple[str, ...] = ()
-    seed, weather, burst = 0, NetworkOptions(), False
+    model, seed, weather, burst = "", 0, NetworkOptions(), False
     steps = {}
     for number, content in enumerate(text.splitlines(), 1):
         line = Line(number, content)
@@ -107,8 +126,13 @@ def parse(text: str) -> Scenario:
             match words:
                 case []:
                     pass
+                case ["----"]:
+                    break
                 case ["members", *names] if names:
+                    check_members(names)
                     members = tuple(names)
+                case ["model", name]:
+                    model = name
                 case ["seed", value] if value.isdecimal():
                     seed = int(value)
                 case ["weather", *rest]:
@@ -126,7 +150,7 @@ def parse(text: str) -> Scenario:
     if not members:
         raise MisuseError("a scenario needs a line `members` with their names")
     _rehearse(members, steps)
-    return Scenario(members, tuple(steps.values()), seed, weather, burst)
+    return Scenario(members, tuple(steps.values()), seed, weather, burst, model)
 
 
 def _rehearse(members: Sequence[str], steps: Mapping[Line, Step]) -> None:
@@ -162,11 +186,20 @@ def _number(text: str) -> float:
     return value
 
 
+def _share(value: float) -> float:
+    if value > 1:
+        raise MisuseError(f"{in_words(value)} is not a share from 0 to 1")
+    return value
+
+
 def _weather(words: Sequence[str]) -> NetworkOptions:
     delay, *rest = words or ("",)
-    if delay not in QUANTILES_MS or len(rest) % 2 or not {*rest[::2]} <= {"loss", "duplicate", "reorder", "bandwidth"}:
+    if delay not in QUANTILES_MS or len(rest) % 2 or not {*rest[::2]} <= {*SHARES, "bandwidth"}:
         raise MisuseError(f"expected {SETTINGS['weather']}; delays are {', '.join(QUANTILES_MS)}")
-    return NetworkOptions(delay, **{name: _number(value) for name, value in zip(rest[::2], rest[1::2], strict=True)})
+    values = {name: _number(value) for name, value in zip(rest[::2], rest[1::2], strict=True)}
+    for name in SHARES:
+        _share(values.get(name, 0.0))
+    return NetworkOptions(delay, **values)
 
 
 def _options(words: Sequence[str], **defaults: float) -> dict[str, float]:
@@ -179,8 +212,9 @@ def _options(words: Sequence[str], **defaults: float) -> dict[str, float]:
 
 SETTINGS = {
     "members": "members NAME ...",
+    "model": "model NAME",
     "seed": "seed NUMBER",
-    "weather": "weather DELAYS [loss SHARE] [duplicate SHARE] [reorder SHARE] [bandwidth BYTES]",
+    "weather": "weather DELAYS [loss SHARE] [duplicate SHARE] [reorder SHARE] [refuse SHARE] [bandwidth BYTES]",
     "drain": "drain burst, or drain packet",
 }
 """The lines without a time."""
@@ -197,7 +231,7 @@ def _start(world: World, words: Words) -> None:
 def _crash(world: World, words: Words) -> None:
     name, *rest = words
     options = _options(rest, after=0, keep=0)
-    world.crash(name, after=int(options["after"]), kept=options["keep"])
+    world.crash(name, after=int(options["after"]), kept=_share(options["keep"]))
 
 
 def _rob(world: World, words: Words) -> None:
@@ -224,7 +258,7 @@ def _pause(world: World, words: Words) -> None:
 
 def _cut(world: World, words: Words) -> None:
     """Until mended by time, or for ever."""
-    length = 0.0
+    length = None
     if "for" in words:
         at = list(words).index("for")
         length, words = _number(words[at + 1]), words[:at]
@@ -234,7 +268,7 @@ def _cut(world: World, words: Words) -> None:
     if not all((one, other, *more)):
         raise MisuseError("a cut has somebody on each side")
     cut = world.cut_one_way(one, other) if is_one_way else world.partition(one, other, *more)
-    if length:
+    if length is not None:
         world.at(world.now + length, lambda: world.mend(cut))
 
 
