@@ -9,7 +9,7 @@ from covey.kernel.errors import BrokenInvariant
 from covey.sim.model import Model
 from covey.sim.scenario import Scenario
 from covey.sim.world import World
-from covey.trace import MemorySink, Recorder
+from covey.trace import Recorder
 
 
 class Outcome(Struct, frozen=True):
@@ -43,27 +43,41 @@ def run(
     recorder: Recorder | None = None,
     name: str = "run",
     watch: Callable[[World], None] | None = None,
+    *,
+    checking: bool = True,
 ) -> Outcome:
     """Play a scenario to its end, or until an invariant breaks, and write the whole trace of it.
 
     `watch` is given the world before anything happens in it.
     """
-    recorder = Recorder(MemorySink()) if recorder is None else recorder
-    world = World(scenario.seed, scenario.members, model, recorder=recorder, run=name, burst=scenario.burst)
+    world = World(
+        scenario.seed,
+        scenario.members,
+        model,
+        recorder=recorder,
+        run=name,
+        burst=scenario.burst,
+        checking=checking,
+    )
     if watch is not None:
         watch(world)
+    return play(scenario.play, world)
+
+
+def play(script: Callable[[World], None], world: World) -> Outcome:
+    """Let a script happen in a new world: a scenario's, or any function that does things to it."""
     broken = ""
     try:
-        scenario.play(world)
+        script(world)
     except BrokenInvariant as error:
         broken = str(error)
     except Exception as error:
         broken = f"{type(error).__name__}: {error} at {_where(error)}"
     complete = world.settled and not broken
-    recorder.header(name, model.name, complete, complete and world.healed, scenario.members)
-    recorder.flush()
+    world.recorder.header(world.run, world.model.name, complete, complete and world.healed, world.machines)
+    world.recorder.flush()
     unrested = complete and not world.is_at_rest()
-    return Outcome(scenario.seed, broken, unrested, world.packets, world.now, len(world.configs))
+    return Outcome(world.seed, broken, unrested, world.packets, world.now, len(world.configs))
 
 
 def _where(error: BaseException) -> str:
