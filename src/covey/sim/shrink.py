@@ -1,17 +1,17 @@
 """From a scenario that fails to the smallest one that can be found that still does.
 
 Everything that makes a scenario shorter to read is tried, the largest cuts first: fewer steps, fewer
-members, better weather, rounder times, and again from the beginning until nothing helps. A candidate
+members, better weather, smaller numbers, rounder times, and again from the beginning until nothing helps. A candidate
 that holds under its own seed is given a few others: with a step less every later draw is another one, and
 what mattered was seldom the draw.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from covey.sim.network import NetworkOptions
-from covey.sim.scenario import Scenario, Step
+from covey.sim.scenario import Scenario, Step, in_words
 
 Fails = Callable[[Scenario], bool]
 
@@ -39,7 +39,7 @@ class _Search:
     def improve(self) -> bool:
         """Take each kind of cut as often as it helps; whether any did."""
         before = self.best
-        for kind in (_without_steps, _without_a_member, _in_better_weather, _with_rounder_times):
+        for kind in (_without_steps, _without_a_member, _in_better_weather, _with_plainer_words, _with_rounder_times):
             while self._take_first(kind(self.best)):
                 pass
         return self.best != before and self._left > 0
@@ -58,9 +58,9 @@ class _Search:
 
 
 def _without_steps(scenario: Scenario) -> Iterator[Scenario]:
-    """Halves, quarters and so on down to single steps are left out."""
+    """All, halves, quarters and so on down to single steps are left out."""
     steps = scenario.steps
-    size = len(steps) // 2
+    size = len(steps)
     while size:
         for start in range(len(steps) - size, -1, -size):
             yield replace(scenario, steps=(*steps[:start], *steps[start + size :]))
@@ -109,14 +109,53 @@ def _in_better_weather(scenario: Scenario) -> Iterator[Scenario]:
         yield replace(scenario, burst=False)
 
 
+def _with_plainer_words(scenario: Scenario) -> Iterator[Scenario]:
+    """Fewer messages, shorter faults and fewer options, for one step at a time."""
+    for place, step in enumerate(scenario.steps):
+        for words in _plainer(step):
+            yield _with_step(scenario, place, replace(step, words=words))
+
+
+def _plainer(step: Step) -> Iterator[tuple[str, ...]]:
+    match step.verb, step.words:
+        case "send", (name, count):
+            yield from ((name, smaller) for smaller in _smaller(count))
+        case "crash", (name, *options) if options:
+            yield (name,)
+            yield from ((name, *fewer) for fewer in _fewer(options))
+        case "weather", (delay, *options):
+            yield from () if delay == "lan" else (("lan", *options),)
+            yield from ((delay, *fewer) for fewer in _fewer(options))
+        case _, (*words, "for", seconds):
+            yield from ((*words, "for", smaller) for smaller in _smaller(seconds))
+
+
+def _fewer(options: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Pairs of a name and a number with one pair less, or with a smaller number."""
+    for at in range(0, len(options), 2):
+        yield (*options[:at], *options[at + 2 :])
+    for at in range(1, len(options), 2):
+        yield from ((*options[:at], smaller, *options[at + 1 :]) for smaller in _smaller(options[at]))
+
+
+def _smaller(number: str) -> Iterator[str]:
+    value = float(number)
+    for smaller in (1, value // 2, value // 1, value * 10 // 1 / 10):
+        if 0 < smaller < value:
+            yield in_words(smaller)
+
+
+def _with_step(scenario: Scenario, place: int, step: Step) -> Scenario:
+    return replace(scenario, steps=(*scenario.steps[:place], step, *scenario.steps[place + 1 :]))
+
+
 def _with_rounder_times(scenario: Scenario) -> Iterator[Scenario]:
     """Whole seconds, or else tenths, for one step at a time; none may overtake another."""
     for place, step in enumerate(scenario.steps):
         for places in (0, 1):
             at = round(step.at, places)
             if at != step.at and _keeps_order(scenario.steps, place, at):
-                steps = (*scenario.steps[:place], replace(step, at=at), *scenario.steps[place + 1 :])
-                yield replace(scenario, steps=steps)
+                yield _with_step(scenario, place, replace(step, at=at))
 
 
 def _keeps_order(steps: tuple[Step, ...], place: int, at: float) -> bool:
