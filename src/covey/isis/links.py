@@ -292,9 +292,12 @@ class Links:
         self.engine.out.append(Halt("you are dead", restart=True))
 
     def hint(self, now: float, address: str) -> None:
-        """Ask whoever is at an address whether it lives: something says that it does not."""
+        """Ask whoever is at an address whether it lives: something says that it does not.
+
+        Once, until there is an answer: a refused question is a hint again.
+        """
         for peer in self.peers.values():
-            if peer.address == address:
+            if peer.address == address and peer.hinted <= peer.echoed:
                 peer.hinted = now
                 self._hello(now, address)
 
