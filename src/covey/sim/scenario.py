@@ -81,6 +81,7 @@ class Scenario(Struct, frozen=True):
         for step in sorted(self.steps, key=lambda step: step.at):
             world.run_until(max(step.at, world.now))
             world.settled = False
+            world.steps.append((world.now, step))
             VERBS[step.verb](world, step.words)
             for watcher in world.step_watchers:
                 watcher(step)

@@ -62,6 +62,8 @@ class World:
         self.network = Network(self.random)
         self.watchers: list[Callable[[Machine, Effect | Life], None]] = []
         """Told of every effect that was carried out, but for packets to one address, and of every turn of a life."""
+        self.steps: list[tuple[float, Step]] = []
+        """What a scenario has begun to do so far, and when."""
         self.step_watchers: list[Callable[[Step], None]] = []
         """Told of each step of a scenario when it has been done."""
         self.bodies = 0

@@ -1,0 +1,45 @@
+"""Each text in this folder goes as the transcript in it says, and keeps the promises of its model.
+
+`pytest tests/scenarios --rewrite` fills in the transcripts; what has changed in them is to be reviewed as code.
+"""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from covey.cli.models import MODELS
+from covey.sim.generate import generate
+from covey.sim.scenario import Scenario, parse
+from covey.sim.transcript import transcribe
+from tests.campaign import verdict
+
+FILES = sorted(Path(__file__).parent.glob("*.txt"))
+DIVIDER = "----\n"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_scenario_goes_as_its_transcript_says(file: Path, request: pytest.FixtureRequest) -> None:
+    text, _, expected = file.read_text().partition(DIVIDER)
+    assert text.startswith("# "), "it begins with the promise that it holds"
+    scenario = parse(text)
+    transcript = transcribe(scenario, MODELS[scenario.model])
+    if request.config.getoption("--rewrite"):
+        file.write_text(f"{text}{DIVIDER}{transcript}")
+    else:
+        assert transcript == expected, "if it is right now: pytest tests/scenarios --rewrite"
+
+
+@pytest.mark.parametrize("burst", [False, True], ids=["per packet", "in bursts"])
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_scenario_keeps_the_promises_of_its_model_however_it_is_drained(file: Path, burst: bool) -> None:
+    scenario = parse(file.read_text())
+    assert verdict(replace(scenario, burst=burst), MODELS[scenario.model]).wrong == []
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_scenario_keeps_the_promises_of_its_model_however_it_is_drained(name: str, seed: int) -> None:
+    for burst in (False, True):
+        scenario: Scenario = replace(generate(seed), burst=burst)
+        assert verdict(scenario, MODELS[name]).wrong == []
