@@ -44,6 +44,7 @@ $(VENV)/.fuzz: requirements/fuzz.txt $(VENV)/.dev
 
 demo: $(VENV)/.core  ## Install covey and watch one simulated run
 	@$(BIN)/covey demo
+	@echo "To have covey at hand: source $(BIN)/activate"
 
 test: $(VENV)/.dev  ## Set everything up and run the tests
 	$(BIN)/pytest -n auto
