@@ -205,7 +205,7 @@ def test_a_run_that_breaks_is_drawn_up_to_there(capsys: pytest.CaptureFixture[st
 
 WRONG = [
     ("start", "line 3: '0 start z': no machine 'z'; there are a, b"),
-    ("fly a", "line 3: '0 fly a': expected members, seed, weather, drain, or a time and one of start, crash"),
+    ("fly a", "line 3: '0 fly a': expected members, model, seed, weather, drain, or a time and one of start, crash"),
     ("crash", "expected a time and crash NAME [after EFFECTS] [keep SHARE]"),
     ("crash a after x", "'x' is not a number from 0 on"),
     ("crash a before 3", "before? expected after or keep and a number"),
