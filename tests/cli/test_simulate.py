@@ -429,3 +429,14 @@ def test_workers_end_with_the_process_that_they_work_for(endless: Endless) -> No
     process.kill()
     # Returns when all have ended that hold its standard output.
     process.communicate(timeout=30)
+
+
+def test_the_model_that_a_scenario_names_is_played_or_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text("members a b\nmodel isis85\n0 start\n")
+    assert main(["simulate", "--scenario", str(file)]) == 0
+    file.write_text("members a b\nmodel chess\n0 start\n")
+    assert main(["simulate", "--scenario", str(file)]) == 2
+    assert "no model 'chess'; there are isis85" in capsys.readouterr().err

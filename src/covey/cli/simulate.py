@@ -36,7 +36,13 @@ class Seeds(click.ParamType[range]):
 
 
 @click.command()
-@click.option("--model", type=click.Choice(list(MODELS)), default="isis85", show_default=True, help="The protocol.")
+@click.option(
+    "--model",
+    type=click.Choice(list(MODELS)),
+    default="isis85",
+    show_default=True,
+    help="The protocol, unless the scenario names it.",
+)
 @click.option("--seeds", type=Seeds(), metavar="A:B", help="Random scenarios: seeds A up to but without B, or just A.")
 @click.option(
     "--scenario",
@@ -98,7 +104,9 @@ def simulate(
     if seeds is not None and not show:
         totals = _play_seeds(model, seeds, output, workers)
     elif scenario is not None:
-        totals = _play_one(_read(scenario), scenario.stem, model, output, show)
+        read = _read(scenario)
+        model = read.model or model
+        totals = _play_one(read, scenario.stem, model, output, show)
     else:
         assert seeds is not None
         totals = _play_one(generate(seeds[0]), f"seed-{seeds[0]}", model, output, show)
@@ -108,7 +116,10 @@ def simulate(
 
 def _read(path: Path) -> Scenario:
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        scenario = parse(path.read_text(encoding="utf-8"))
+        if scenario.model and scenario.model not in MODELS:
+            raise MisuseError(f"no model {scenario.model!r}; there are {', '.join(MODELS)}")
+        return scenario
     except (MisuseError, UnicodeDecodeError) as error:
         raise MisuseError(f"{path}: {error}; docs/reference/scenario.md has all that can stand there") from None
 
