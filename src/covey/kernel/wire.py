@@ -18,12 +18,10 @@ from typing import Any
 import msgspec
 
 from covey.kernel.errors import MisuseError
-from covey.kernel.ids import ProcessId
+from covey.kernel.ids import INCARNATION_MAX, ProcessId, check_name
 
 MAGIC = b"cv"
 VERSION = 1
-NAME_BYTES_MAX = 255
-INCARNATION_MAX = 2**31 - 1
 MESSAGES_MAX = 0xFFFF
 
 _HEADER = struct.Struct("!2sBBIB")
@@ -47,11 +45,10 @@ class Dropped(msgspec.Struct, frozen=True, gc=False):
 
 def header(kind: int, sender: ProcessId) -> bytes:
     """Return what every packet of that kind and sender begins with."""
-    name = sender.name.encode()
-    if not 0 < len(name) <= NAME_BYTES_MAX:
-        raise MisuseError(f"a process name has 1 to {NAME_BYTES_MAX} bytes in UTF-8; {sender.name!r} has {len(name)}")
+    check_name(sender.name)
     if not 0 < sender.incarnation <= INCARNATION_MAX:
         raise MisuseError(f"an incarnation is a number from 1 to {INCARNATION_MAX}, not {sender.incarnation}")
+    name = sender.name.encode()
     return _HEADER.pack(MAGIC, VERSION, kind, sender.incarnation, len(name)) + name
 
 
