@@ -1,8 +1,8 @@
 """Stable storage: what a process finds again after it crashed.
 
 Two things, in any order: values under keys, and one append-only log. Writes become durable
-together at `flush`; those that no flush followed may be lost, or partly lost, in a crash, but what
-is found again is always whole values and a log without holes.
+together at `flush`. After a crash what is found again is a *prefix* of all writes, in their order and each
+of them whole: at least those up to the last flush, at most all of them.
 
 The storage carries the version of its own format. A newer one is refused, since only the program
 that wrote it can know what it means; an older one is brought up to date step by step.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from covey.kernel.errors import WorldError
-from covey.kernel.ids import ProcessId
+from covey.kernel.ids import INCARNATION_MAX, ProcessId, check_name
 
 FORMAT = 1
 FORMAT_KEY = "covey.format"
@@ -44,16 +44,15 @@ class Storage(Stable, Protocol):
 
 
 MIGRATIONS: dict[int, Callable[[Storage], None]] = {}
-"""From each older format the step to the next one."""
+"""From each older format the step to the next one. A crash may end a step anywhere: it is then done again."""
 
 
 def open_format(storage: Storage, where: str) -> None:
     """Bring the storage to this program's format, or refuse it by the name `where`."""
-    found = storage.get(FORMAT_KEY)
-    if found is None:
-        storage.put(FORMAT_KEY, str(FORMAT).encode())
+    if storage.get(FORMAT_KEY) is None:
+        storage.put(FORMAT_KEY, b"%d" % FORMAT)
         return
-    version = int(found)
+    version = _number(storage, FORMAT_KEY, where)
     if version > FORMAT:
         raise WorldError(
             f"{where} was written in storage format {version}, and this covey reads formats up to {FORMAT}: "
@@ -61,17 +60,19 @@ def open_format(storage: Storage, where: str) -> None:
         )
     for step in range(version, FORMAT):
         MIGRATIONS[step](storage)
-        storage.put(FORMAT_KEY, str(step + 1).encode())
-    storage.flush()
+        storage.put(FORMAT_KEY, b"%d" % (step + 1))
+        storage.flush()
 
 
 def provision(storage: Storage, name: str, where: str) -> None:
     """Give a name to new storage: the first, and for this name the only, time."""
+    check_name(name)
     open_format(storage, where)
-    if (owner := storage.get(NAME_KEY)) is not None:
-        raise WorldError(f"{where} already belongs to {owner.decode()!r}; it cannot be given to {name!r}")
-    storage.put(NAME_KEY, name.encode())
+    if storage.get(NAME_KEY) is not None:
+        owner = _text(storage, NAME_KEY, where)
+        raise WorldError(f"{where} already belongs to {owner!r}: start it as it is, or give {name!r} new storage")
     storage.put(INCARNATION_KEY, b"0")
+    storage.put(NAME_KEY, name.encode())  # last: storage that has a name has the rest, too
     storage.flush()
 
 
@@ -82,11 +83,32 @@ def next_incarnation(storage: Storage, fresh_name: Callable[[], str], where: str
     after a loss) gets a fresh one, which nobody else has or had.
     """
     open_format(storage, where)
-    name = storage.get(NAME_KEY)
-    if name is None:
+    if storage.get(NAME_KEY) is None:
         provision(storage, fresh_name(), where)
-        return next_incarnation(storage, fresh_name, where)
-    incarnation = int(storage.get(INCARNATION_KEY) or b"0") + 1
-    storage.put(INCARNATION_KEY, str(incarnation).encode())
+    incarnation = _number(storage, INCARNATION_KEY, where) + 1
+    if incarnation > INCARNATION_MAX:
+        raise WorldError(f"{where} has used up its {INCARNATION_MAX} incarnations: give this process new storage")
+    storage.put(INCARNATION_KEY, b"%d" % incarnation)
     storage.flush()
-    return ProcessId(name.decode(), incarnation)
+    return ProcessId(_text(storage, NAME_KEY, where), incarnation)
+
+
+def _text(storage: Storage, key: str, where: str) -> str:
+    try:
+        return (storage.get(key) or b"").decode()
+    except UnicodeDecodeError:
+        raise _damaged(storage, key, where) from None
+
+
+def _number(storage: Storage, key: str, where: str) -> int:
+    try:
+        return int(_text(storage, key, where))
+    except ValueError:
+        raise _damaged(storage, key, where) from None
+
+
+def _damaged(storage: Storage, key: str, where: str) -> WorldError:
+    return WorldError(
+        f"{where} is damaged: under {key} it holds {storage.get(key)!r}. Set it aside; "
+        "without it this process comes back under a fresh name"
+    )
