@@ -27,6 +27,7 @@ _CREATE = (
 _TROUBLES = {
     sqlite3.SQLITE_BUSY: "is in use by another process; stop that one first, or give this one storage of its own",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; see that its directory exists, and that this user may write there",
+    sqlite3.SQLITE_IOERR_LOCK: "cannot be locked; give this user the right to write it, and keep it on a local disk",
     sqlite3.SQLITE_READONLY: "cannot be written; give this user the right to write the file and its directory",
     sqlite3.SQLITE_FULL: "cannot grow; make room on the disk, and start this process again",
     sqlite3.SQLITE_NOTADB: "is not a storage file; give the path of one, or of a file that is yet to be made",
@@ -97,5 +98,6 @@ class SqliteStorage:
             raise self._trouble(error) from error
 
     def _trouble(self, error: sqlite3.Error) -> WorldError:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # without what SQLite adds in detail
-        return WorldError(f"stable storage {self._path} {_TROUBLES.get(code, f'failed: {error}')}")
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        trouble = _TROUBLES.get(code) or _TROUBLES.get(code & 0xFF) or f"failed: {error}"  # the low byte is the kind
+        return WorldError(f"stable storage {self._path} {trouble}")
