@@ -7,8 +7,8 @@ takes the list *by swap* (`take`) and carries it out in order; only the host act
 Duties of a host, which every engine may rely on:
 
 1. `start` comes first, once. Nothing is called after a `Halt` was taken.
-2. `now` never decreases within one incarnation. It is in seconds of a clock of the host's choice:
-   only differences mean anything, and clocks of two processes cannot be compared.
+2. `now` never decreases within one incarnation. It is in seconds, from 0 up, of a clock of the host's
+   choice: only differences mean anything, and clocks of two processes cannot be compared.
 3. The host may call an engine any number of times before it takes `out`, but it takes it before it
    waits for anything.
 4. `wake` is called as soon as possible after `deadline`; it may come early or often.
