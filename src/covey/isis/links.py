@@ -41,6 +41,7 @@ from covey.isis.messages import (
     RECEIPT,
     SEGMENT,
     SEGMENT_HEADER,
+    SITES_MAX,
     YOU_ARE_DEAD,
     Hello,
     Receipt,
@@ -52,7 +53,7 @@ from covey.kernel.errors import BrokenInvariant
 from covey.kernel.ids import ProcessId
 from covey.kernel.wire import Dropped, header, pack_messages, unpack_messages
 
-PEERS_MAX = 256
+PEERS_MAX = SITES_MAX - 1
 GRAVES_MAX = 4096
 FORGET_S = 60.0
 """A site that is in no view, and was not heard for so long, is given up."""
@@ -260,7 +261,7 @@ class Links:
             name = body[SEGMENT_HEADER.size : start].decode()
         except UnicodeDecodeError:
             messages, name = None, ""
-        if messages is None or port not in PORTS:
+        if not messages or port not in PORTS:
             self.engine.drop("packet: body")
             return []
         if not self._is_mine(ProcessId(name, incarnation)):

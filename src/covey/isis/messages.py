@@ -2,22 +2,41 @@
 
 Packets travel alone and may be lost. View-management messages travel inside segments, on the
 lossless ordered channels that the links make of packets.
+
+What can be seen to be wrong in a message by itself is refused here, where it is decoded (and where it is made:
+a site cannot say what no other would understand): numbers out of bounds, a view that holds a site twice, an
+extension with a hole, rounds that contradict one another. What it takes knowledge to refuse, the layers do.
 """
 
 import struct
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Annotated, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from covey.isis.channel import WINDOW
 from covey.kernel.ids import ProcessId
 from covey.kernel.wire import Codec
+
+SITES_MAX = 257
+"""In one view: a site and all others that it can know at a time."""
+VIEWS_MAX = 64
+"""In one extension: a manager whose proposals keep failing before they are acknowledged waits then."""
+COUNT_MAX = 2**53
+"""The last term and the last view number. A site counts no further, so that it can read what it has stored."""
+TIME_MAX_S = 1e12
+
+Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
+Installed = Annotated[int, Meta(ge=-1, le=COUNT_MAX)]
+"""The number of a view, or -1 for none."""
+Seconds = Annotated[float, Meta(ge=0, le=TIME_MAX_S)]
 
 
 class Round(NamedTuple):
     """The reign of one view manager; a later one has a greater term (`covey.isis.sites` says why)."""
 
-    term: int
+    term: Count
     manager: ProcessId
 
 
@@ -27,16 +46,26 @@ NO_ROUND = Round(0, ProcessId("", 0))
 class View(Struct, frozen=True, array_like=True):
     """One element of the site view sequence."""
 
-    number: int
-    members: tuple[ProcessId, ...]
+    number: Count
+    members: Annotated[tuple[ProcessId, ...], Meta(min_length=1, max_length=SITES_MAX)]
     """Oldest first."""
+
+    def __post_init__(self) -> None:
+        if len({pid.name for pid in self.members if pid.name and pid.incarnation}) != len(self.members):
+            raise ValueError("a view holds a site twice, or one that cannot be")
 
 
 class Extension(Struct, frozen=True, array_like=True):
     """A piece of the view sequence, without holes, and the round in which it was proposed."""
 
     round: Round
-    views: tuple[View, ...]
+    views: Annotated[tuple[View, ...], Meta(max_length=VIEWS_MAX)]
+
+    def __post_init__(self) -> None:
+        if (self.round == NO_ROUND) == bool(self.views):
+            raise ValueError("an extension has views when it has a round, and only then")
+        if any(later.number != view.number + 1 for view, later in pairwise(self.views)):
+            raise ValueError("an extension has a hole")
 
 
 NOTHING = Extension(NO_ROUND, ())
@@ -48,15 +77,15 @@ NOTHING = Extension(NO_ROUND, ())
 class Hello(Struct, frozen=True, array_like=True):
     """Sent to every address periodically."""
 
-    stamp: float
+    stamp: Seconds
     """The sender's clock."""
-    echo: float
+    echo: Annotated[float, Meta(ge=-1, le=TIME_MAX_S)]
     """The newest stamp that the sender has from the site that it believes to be there; -1 for none."""
-    held: float
+    held: Seconds
     """For how long it has had that stamp."""
     to: ProcessId | None
     """That site."""
-    view: int
+    view: Installed
     """The number of the view that the sender installed last; -1 while it is in none."""
     leaving: bool = False
 
@@ -66,9 +95,9 @@ class Receipt(Struct, frozen=True, array_like=True):
 
     to: ProcessId
     port: int
-    upto: int
+    upto: Annotated[int, Meta(ge=0)]
     """All segments up to this one have arrived."""
-    beyond: int
+    beyond: Annotated[int, Meta(ge=0, lt=1 << (WINDOW - 1))]
     """A bit for each of those after the next one that has arrived, too."""
 
 
@@ -97,11 +126,15 @@ class Propose(Struct, frozen=True, array_like=True, tag="propose"):
     round: Round
     opening: bool
 
+    def __post_init__(self) -> None:
+        if self.extension.round > self.round or (self.extension.round < self.round and not self.opening):
+            raise ValueError("a proposal of another round's extension")
+
 
 class Standing(Struct, frozen=True, array_like=True):
     """What a site that answers says of itself."""
 
-    view: int
+    view: Installed
     """The number of the view that it installed last; -1 while it is in none."""
     since: Round
     """The first round in which this incarnation took part: before it, nobody can have taken it into a view."""
@@ -111,7 +144,7 @@ class Ack(Struct, frozen=True, array_like=True, tag="ack"):
     """Step 2a."""
 
     round: Round
-    upto: int
+    upto: Installed
     """The number of the last view acknowledged."""
     opening: bool
     standing: Standing
@@ -125,12 +158,16 @@ class Nack(Struct, frozen=True, array_like=True, tag="nack"):
     missing: Extension
     standing: Standing
 
+    def __post_init__(self) -> None:
+        if not self.round <= self.promised >= self.missing.round:
+            raise ValueError("a refusal by someone who promised less")
+
 
 class Commit(Struct, frozen=True, array_like=True, tag="commit"):
     """Step 3a."""
 
     round: Round
-    upto: int
+    upto: Count
 
 
 ViewMessage = Propose | Ack | Nack | Commit

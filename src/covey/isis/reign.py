@@ -99,8 +99,7 @@ class Reign:
 
     def propose(self, views: tuple[View, ...]) -> None:
         """Step 1."""
-        proposed = Extension(self.round, views)
-        if not views or proposed == self.memory.accepted:
+        if not views or (proposed := Extension(self.round, views)) == self.memory.accepted:
             return
         self.memory.accept(proposed)
         self.proposed.update(views[-1].members)
@@ -150,6 +149,8 @@ class Reign:
         """Count the answer to step 2a."""
         if ack.opening:
             self.answers[sender] = Answer(NOTHING, ack.standing)
+        elif self.memory.last is None or ack.upto > self.memory.last.number:
+            self.site.drop("ack of what was not proposed")
         else:
             self.acks[sender] = ack.upto
 

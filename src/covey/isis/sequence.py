@@ -9,11 +9,13 @@ some site of any majority.
 from collections.abc import Collection, Mapping
 
 from covey.isis.messages import (
+    COUNT_MAX,
     EXTENSION,
     NO_ROUND,
     NOTHING,
     ROUND,
     VIEW,
+    VIEWS_MAX,
     Extension,
     Round,
     Standing,
@@ -27,9 +29,6 @@ from covey.kernel.ids import ProcessId
 
 PROMISED = "isis.promised"
 ACCEPTED = "isis.accepted"
-
-VIEWS_MAX = 64
-"""In one extension: a manager whose proposals keep failing before they are acknowledged waits then."""
 
 
 class Quorum:
@@ -62,8 +61,10 @@ def with_next(views: tuple[View, ...], alive: Mapping[ProcessId, int], quorum: Q
     """Append the next view, where there is a change and it has a quorum; leave out what all have installed."""
     last = views[-1] if views else None
     members = members_after(last, alive)
-    if (last is None or members != last.members) and quorum.holds(members) and len(views) < VIEWS_MAX:
-        views = (*views, View(0 if last is None else last.number + 1, members))
+    number = 0 if last is None else last.number + 1
+    has_place = len(views) < VIEWS_MAX and number <= COUNT_MAX
+    if (last is None or members != last.members) and quorum.holds(members) and has_place:
+        views = (*views, View(number, members))
     if not views:
         return views
     first = min(_needs(pid, views, alive) for pid in views[-1].members)
@@ -109,6 +110,12 @@ class Memory:
     def standing(self) -> Standing:
         return Standing(self.number, self.since)
 
+    def can_follow(self, extension: Extension, quorum: Quorum) -> bool:
+        """Whether an extension can be of this sequence: its views have a quorum, and this site has missed none."""
+        mine = [view.number for view in extension.views if view.number > self.number and self.me in view.members]
+        follows = self.view is None or mine == list(range(self.number + 1, self.number + 1 + len(mine)))
+        return follows and all(quorum.holds(view.members) for view in extension.views)
+
     def promise(self, round_: Round) -> None:
         """Take part in a round, and in no earlier one from now on."""
         if self.since == NO_ROUND:
@@ -148,13 +155,9 @@ class Memory:
 
     def check(self, quorum: Quorum) -> None:
         """The invariants of the section and of the deviations."""
-        numbers = [view.number for view in self.accepted.views]
-        self._require(numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else True, "a hole")
         self._require(self.promised >= self.accepted.round, "accepted in a round that was not promised")
         for view in self.accepted.views:
             self._require(quorum.holds(view.members), f"view {view.number} has no quorum")
-            names = {pid.name for pid in view.members}
-            self._require(len(names) == len(view.members), f"view {view.number} holds a site twice")
         self._require(not self.holes, "missed a view")
         if self.view is not None:
             self._require(self.me in self.view.members, "operational outside its own view")
