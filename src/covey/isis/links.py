@@ -249,7 +249,7 @@ class Links:
             peer.stamp, peer.stamp_at = hello.stamp, now
         if not self._is_mine(hello.to):
             self._hello(now, source)
-        elif peer.echoed < hello.echo <= now and hello.held >= 0:
+        elif 0 <= hello.echo <= now and hello.echo > peer.echoed:
             peer.echoed = hello.echo
             peer.trips.observe(max(now - hello.echo - hello.held, 0.0))
 
