@@ -55,6 +55,7 @@ import msgspec
 
 from covey.isis.links import APPLICATION, VIEWS, LinkOptions, Links
 from covey.isis.messages import (
+    COUNT_MAX,
     VIEW_MESSAGE,
     Ack,
     Commit,
@@ -232,6 +233,8 @@ class Sites(Engine):
                 self.reign = None
         elif self.reign is not None:
             self.reign.review(alive)
+        elif self.memory.promised.term == COUNT_MAX:
+            self.drop("reign: no term is left")
         elif now >= self.hold_off and is_change_wanted(self.memory.last, self.memory.view, alive):
             self.reign = Reign(self)
             self.reign.open(alive)
@@ -247,7 +250,7 @@ class Sites(Engine):
     def _on_view_message(self, now: float, sender: ProcessId, packed: bytes) -> None:
         try:
             message: ViewMessage = VIEW_MESSAGE.decode(packed)
-        except (msgspec.DecodeError, ValueError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             self.drop("view message: malformed")
             return
         if not isinstance(message, TAKES[self.state]):
@@ -264,8 +267,14 @@ class Sites(Engine):
     def _on_propose(self, now: float, sender: ProcessId, propose: Propose) -> None:
         """Step 2."""
         memory = self.memory
-        if propose.round < memory.promised or propose.round.manager != sender:
+        if propose.round.manager != sender:
+            self.drop("proposal in the name of another")
+            return
+        if propose.round < memory.promised:
             self.say(sender, Nack(propose.round, memory.promised, memory.accepted, memory.standing))  # 2b
+            return
+        if not propose.opening and not memory.can_follow(propose.extension, self.quorum):
+            self.drop("extension that cannot follow")
             return
         if propose.round > memory.promised:
             self.reign = None
@@ -285,16 +294,18 @@ class Sites(Engine):
     def _on_answer(self, now: float, sender: ProcessId, answer: Ack | Nack) -> None:
         """Step 3: the manager collects acknowledgements."""
         reign = self.reign
-        if reign is None or answer.round != reign.round:
+        if reign is None or answer.round != reign.round or sender not in reign.asked | reign.proposed:
             self.drop("answer of another round")
         elif isinstance(answer, Ack):
             reign.on_ack(sender, answer)
-        elif answer.promised <= reign.round:
-            reign.on_nack(sender, answer)
-        else:  # another manager reigns: let it, for a while
+        elif answer.promised > reign.round:  # another manager reigns: let it, for a while
             self.reign = None
             self.memory.promise(max(self.memory.promised, answer.promised))
             self.hold_off = now + HOLD_OFF * self.hello_s * (1 + self.random.random())
+        elif self.memory.can_follow(answer.missing, self.quorum):
+            reign.on_nack(sender, answer)
+        else:
+            self.drop("extension that cannot follow")
 
     def _on_commit(self, commit: Commit) -> None:
         """Install what I accepted in that round: it is committed, whatever I have promised since."""
