@@ -44,7 +44,7 @@ def read_stream(path: Path) -> Iterator[dict[str, Any]]:
         for payload in _batches(path, file):
             try:
                 yield from msgspec.msgpack.decode(payload, type=list[dict[str, Any]])
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 raise TraceError(path, f"a batch of it is not a list of rows: {error}", DAMAGED) from None
 
 
