@@ -79,8 +79,8 @@ campaign: $(VENV)/.dev  ## Run many random scenarios; MODEL=isis85 SEEDS=0:10000
 	$(BIN)/python -m tests.campaign --model $(MODEL) --seeds $(SEEDS)
 
 fuzz: $(VENV)/.fuzz  ## Feed bytes to every decoder, each for SECONDS=60 unless told otherwise
-	@set -e; for target in $(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)); do \
-	    echo "$$target"; $(BIN)/python $$target -max_total_time=$(SECONDS); \
+	@set -e; for target in $(subst /,.,$(basename $(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))); do \
+	    echo "$$target"; $(BIN)/python -m $$target -max_total_time=$(SECONDS); \
 	done
 
 bench: $(VENV)/.dev  ## Measure simulated packets per second
