@@ -8,8 +8,10 @@ are, as the body of a control message, or as a view message that comes next on a
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
-from covey.isis.links import APPLICATION, PEERS_MAX, VIEWS, LinkOptions
+from covey.isis import links
+from covey.isis.links import APPLICATION, VIEWS, LinkOptions
 from covey.isis.messages import (
     CODEC,
     COUNT_MAX,
@@ -44,9 +46,16 @@ from covey.sim.disk import Disk
 from tests.fuzz import fuzz
 
 NAMES = ["a", "b", "c"]
-SENDERS = [ProcessId("b", 1), ProcessId("c", 1), ProcessId("b", 2), ProcessId("d", 1)]
+SENDERS = [
+    ProcessId("b", 1),
+    ProcessId("c", 1),
+    ProcessId("b", 2),
+    ProcessId("d", 1),
+    ProcessId("a", 1),
+    ProcessId("a", 9),
+]
 CONTROLS = [HELLO, RECEIPT, YOU_ARE_DEAD]
-EFFECTS_MAX = 4 * PEERS_MAX
+EFFECTS_MAX = 200
 """Of one input: nothing that a peer can send makes more work than some packets for each peer."""
 
 
@@ -138,17 +147,21 @@ def segment(sender: ProcessId, to: ProcessId, number: int, port: int, *messages:
 Step = Callable[[Bench, int, bytes], None]
 
 
+def sender_of(how: int) -> ProcessId:
+    return SENDERS[how % len(SENDERS)]
+
+
 def raw(bench: Bench, how: int, payload: bytes) -> None:
-    bench.receive(SENDERS[how % 4], payload)
+    bench.receive(sender_of(how), payload)
 
 
 def control(bench: Bench, how: int, payload: bytes) -> None:
-    sender = SENDERS[how % 4]
-    bench.receive(sender, header(CONTROLS[how // 4 % 3], sender) + payload)
+    sender = sender_of(how)
+    bench.receive(sender, header(CONTROLS[how // len(SENDERS) % 3], sender) + payload)
 
 
 def view_message(bench: Bench, how: int, payload: bytes) -> None:
-    bench.segment(SENDERS[how % 4], VIEWS, payload)
+    bench.segment(sender_of(how), VIEWS, payload)
 
 
 def said(bench: Bench, how: int, payload: bytes) -> None:
@@ -178,15 +191,15 @@ def said(bench: Bench, how: int, payload: bytes) -> None:
             lambda: ("commit", term(), next(numbers) % 8),
         )
     )
-    bench.segment(SENDERS[how % 4], VIEWS, encode(message()))
+    bench.segment(sender_of(how), VIEWS, encode(message()))
 
 
 def application(bench: Bench, how: int, payload: bytes) -> None:
-    bench.segment(SENDERS[how % 4], APPLICATION, payload)
+    bench.segment(sender_of(how), APPLICATION, payload)
 
 
 def frame(bench: Bench, how: int, payload: bytes) -> None:
-    bench.receive(SENDERS[how % 4], header(SEGMENT, SENDERS[how % 4]) + payload)
+    bench.receive(sender_of(how), header(SEGMENT, sender_of(how)) + payload)
 
 
 def time(bench: Bench, how: int, payload: bytes) -> None:
@@ -200,25 +213,38 @@ def alive(bench: Bench, how: int, payload: bytes) -> None:
     bench.wake(0.25)
 
 
+def crowd(bench: Bench, how: int, payload: bytes) -> None:
+    """Strangers whom nobody expects, all at once; the payload counts their incarnations."""
+    for number in range(how % 32):
+        sender = ProcessId(f"stranger {number}", 1 + len(payload))
+        bench.site.receive(bench.now, sender.name, CODEC.control(sender, Hello(bench.now, -1.0, 0.0, None, -1)))
+    bench.drain()
+
+
 def host(bench: Bench, how: int, payload: bytes) -> None:
     """What the host and the application may do."""
-    match how % 4:
+    match how % 8:
         case 0:
-            bench.site.hint(bench.now, SENDERS[how // 4 % 4].name)
+            bench.site.hint(bench.now, sender_of(how // 8).name)
         case 1:
             bench.now += how / 4
             bench.site.paused(bench.now, how / 4)
         case 2:
-            bench.site.submit(bench.now, [Outgoing(SENDERS[how // 4 % 4], payload)])
+            bench.site.submit(bench.now, [Outgoing(sender_of(how // 8), payload)])
         case 3:
             bench.disk.crash(how / 256)
             bench.start()
+        case 4:
+            bench.site.leave(bench.now)
+        case _:
+            assert bench.site.room >= 0
     bench.drain()
 
 
-STEPS: list[Step] = [raw, control, view_message, said, application, frame, time, alive, host]
+STEPS: list[Step] = [raw, control, view_message, said, application, frame, time, alive, crowd, host]
 
 
+@patch.multiple(links, PEERS_MAX=8, GRAVES_MAX=16)  # so that they are reached
 def one_input(data: bytes) -> None:
     bench = Bench()
     for what, how, payload in steps(data):
@@ -260,8 +286,8 @@ def seeds() -> list[bytes]:
         step(raw, 0, CODEC.control(B, YouAreDead(A))),
         step(raw, 0, segment(B, A, 2, VIEWS, encode(Commit(ROUND, 0)), b"x")),
         step(control, 0, encode(Hello(2.0, -1.0, 0.0, None, -1, leaving=True))),
-        step(control, 4, encode(Receipt(A, VIEWS, 1, 1))),
-        step(control, 8, encode(YouAreDead(A))),
+        step(control, 6, encode(Receipt(A, VIEWS, 1, 1))),
+        step(control, 12, encode(YouAreDead(A))),
         step(view_message, 0, encode(Propose(NOTHING, ROUND, opening=True)))
         + step(view_message, 0, encode(Propose(first, ROUND, opening=False)))
         + step(view_message, 0, encode(Commit(ROUND, 0)))
@@ -275,6 +301,7 @@ def seeds() -> list[bytes]:
         + step(alive) * 12
         + step(view_message, 0, encode(missing)),
         managing + step(host, 3) + step(alive) * 6,
+        step(crowd, 9) + step(crowd, 9, b"2") + step(time, 255) * 9 + step(crowd, 31, b"33") + step(host, 4),
         step(application, 0, b"hello") + step(host, 2, b"hello") + step(time, 40) + step(host, 1) + step(host, 0),
         # proposed by b in its round 2: view 0 of a, b and c; committed; then view 1 without c
         step(said, 0, bytes((0, 0, 0, 1, 7, 2, 1, 2, 1, 0)))
