@@ -97,7 +97,7 @@ def test_a_peer_that_has_no_stamp_of_mine_yet_is_not_heard_as_an_echo() -> None:
 @pytest.mark.parametrize("numbers", [(-1, 0), (-(2**63), 0), (0, -1), (0, 1 << (WINDOW - 1)), (0, 2**64 - 1)], ids=str)
 def test_a_receipt_of_what_no_window_holds_is_dropped(bench: Bench, numbers: tuple[int, int]) -> None:
     """A negative one would mark all that is under way as arrived: it would not be sent again."""
-    bench.wake(0.3)
+    opening(bench)
     control(bench, RECEIPT, A, VIEWS, *numbers)
     assert drops(bench) == {"packet: body": 1}
     (under_way,) = bench.site.links.peers["b"].channels[VIEWS].under_way
