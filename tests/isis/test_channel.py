@@ -134,6 +134,14 @@ def test_small_messages_share_a_segment_and_a_large_one_has_its_own() -> None:
     assert [segment.messages for segment in channel.pump(0.0)] == [[small, small], [large], [small]]
 
 
+def test_all_messages_of_an_acknowledged_segment_are_sent() -> None:
+    channel = Channel(RoundTrips())
+    numbers = [channel.send(message) for message in (b"x", b"y", b"z" * SEGMENT_BYTES)]
+    channel.pump(0.0)
+    channel.acknowledge(0.0, 1, 0)
+    assert [channel.is_sent(number) for number in numbers] == [True, True, False]
+
+
 def test_a_receipt_for_what_was_never_sent_is_refused() -> None:
     channel = Channel(RoundTrips())
     channel.send(b"x")

@@ -131,7 +131,7 @@ class Channel:
         progress = False
         while self.under_way and self.under_way[0].number <= upto:
             segment = self.under_way.popleft()
-            self.acknowledged += 1
+            self.acknowledged += len(segment.messages)
             progress = True
             if not segment.again:  # a repeated segment's acknowledgement could be that of either copy
                 self.trips.observe(now - segment.sent)
