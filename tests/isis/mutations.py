@@ -6,7 +6,7 @@ Each mutation takes a site that was just built and makes it forget one rule.
 from collections.abc import Callable, Sequence
 from unittest.mock import patch
 
-from covey.isis.messages import NO_ROUND, Extension, Round, Standing, View
+from covey.isis.messages import NO_ROUND, Commit, Extension, Round, Standing, View
 from covey.isis.reign import Alive, Answer, Reign
 from covey.isis.scenarios import at_rest, build, messages
 from covey.isis.sequence import Quorum
@@ -150,6 +150,17 @@ def believe_newcomers(site: Sites) -> None:
     break_reign(site, breaks)
 
 
+def refuse_late_commits(site: Sites) -> None:
+    """Deviation 4: a commit counts only until another round is promised."""
+    on_commit = site._on_commit
+
+    def strict(commit: Commit) -> None:
+        if commit.round == site.memory.promised:
+            on_commit(commit)
+
+    site._on_commit = strict  # type: ignore[method-assign]
+
+
 MUTATIONS: dict[str, Mutation] = {
     "skip-nack": skip_nack,
     "skip-rule-4": skip_rule_4,
@@ -161,6 +172,7 @@ MUTATIONS: dict[str, Mutation] = {
     "commit-early": commit_early,
     "take-back": take_back,
     "believe-newcomers": believe_newcomers,
+    "refuse-late-commits": refuse_late_commits,
 }
 
 
