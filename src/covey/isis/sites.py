@@ -37,6 +37,7 @@ where it ended.
 
 Deviation 4. An extension stays with a site after its commit, until it accepts another one. So rules 4
 and 5 are one mechanism: the new manager sends what it has, and participants ignore the committed prefix.
+And a commit counts for what was accepted in its round, also where a later round has been promised since.
 
 Deviation 5. No incarnation comes back to the sequence once it has left it. A manager that has not seen the
 whole sequence cannot tell a newcomer from one that an earlier manager took in and left out again; so a site
