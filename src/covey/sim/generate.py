@@ -24,14 +24,18 @@ T = TypeVar("T")
 
 
 class Fault(Struct, frozen=True):
-    """How often a kind of fault begins, how long it lasts, and for how long at least there is none after it."""
+    """How often a kind of fault begins, how long it lasts, and how soon another of the kind may begin.
+
+    They may overlap: protocols break where one process fails while another is down.
+    """
 
     rate: float
     """A second; 0 for never."""
     duration: float
     stability: float
+    """The least time from one beginning to the next."""
     crowds: bool
-    """Whether it comes around the focus moments instead; then often, and before the one before it has ended."""
+    """Whether they all come soon after focus moments instead."""
 
 
 RATES = (0.0, 0.0, 0.1, 0.3, 0.8)
@@ -123,9 +127,8 @@ def _moments(draw: Draw, fault: Fault, length: float, focus: Sequence[float]) ->
     """When faults of a kind begin, and how long they last."""
     at = 0.0
     while fault.rate and (at := at + fault.stability + 2 * draw.unit() / fault.rate) < length:
-        seconds = draw.time(fault.duration)
-        yield whole_ms(draw.one(focus) + draw.one(NEAR) + 0.05 * draw.unit() if fault.crowds else at), seconds
-        at += 0.0 if fault.crowds else seconds
+        near = draw.one(focus) + draw.one(NEAR) + 0.05 * draw.unit() if fault.crowds else at
+        yield whole_ms(near), draw.time(fault.duration)
 
 
 class Faults:
