@@ -100,7 +100,7 @@ def generate(seed: int) -> Scenario:
     draw = Draw(seed)
     members = tuple(NAMES[: draw.one((3, 3, 4, 5, 5, 5, 6, 7))])
     weather = _weather(draw, USUAL)
-    length = draw.one((4.0, 8.0, 15.0, 25.0))
+    length = draw.one((6.0, 12.0, 20.0, 30.0))
     faults = Faults(draw, members, weather)
     steps = [Step(0.0, "start")] if draw.chance(0.7) else faults.staggered()
     focus = [length * draw.unit() for _ in range(1 + int(draw.unit() * 4))]
