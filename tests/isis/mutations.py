@@ -75,7 +75,7 @@ def skip_rule_5(site: Sites) -> None:
 def forget_the_incarnation(site: Sites) -> None:
     """Section 4.1: packets to or from another incarnation of a site are taken like any other."""
     site.links._is_mine = lambda to: to is not None and to.name == site.me.name  # type: ignore[method-assign]
-    site.links._is_dead = lambda sender, peer: False  # type: ignore[method-assign]
+    site.links.is_dead = lambda pid: False  # type: ignore[method-assign]
 
 
 class NoQuorum(Quorum):

@@ -163,7 +163,7 @@ def test_a_leaving_site_is_dead_at_once() -> None:
     b.links.farewell(0.5)
     exchange(0.5, a, b)
     assert a.links.alive(0.5) == []
-    assert a.links._is_dead(b.me, None)
+    assert a.links.is_dead(b.me)
 
 
 # ---- incarnations ----

@@ -26,7 +26,7 @@ from covey.isis.messages import (
 from covey.isis.sites import TAKES, Outgoing, Sites, State
 from covey.kernel.effects import Append, Effect, Halt, Install, Store
 from covey.kernel.engine import Surroundings
-from covey.kernel.errors import BrokenInvariant
+from covey.kernel.errors import BrokenInvariant, MisuseError
 from covey.kernel.ids import ProcessId
 from covey.sim.disk import Disk
 
@@ -430,6 +430,19 @@ def test_a_manager_that_was_left_out_by_an_earlier_one_restarts() -> None:
     assert Halt("left out of the view", restart=True) in a.done()
 
 
+def test_a_reign_forgets_the_dead() -> None:
+    a = manager(B, C, D)
+    for pid in (B, C, D):
+        a.told(pid, Ack(ROUND, 0, False, standing()))
+    a.links.graves["d"] = 1
+    a.hears(B, C, view=0)
+    a.review()
+    assert a.reign is not None
+    for known in (a.reign.asked, a.reign.answers, a.reign.proposed, a.reign.acks):
+        assert D not in known
+        assert B in known
+
+
 # ---- the table of states and messages ----
 
 NEWER = Round(3, C)
@@ -512,6 +525,11 @@ def test_messages_go_to_sites_of_the_view_and_count_as_sent_to_others() -> None:
     taken = [site.submit(0.0, many) for _ in range(4)]
     assert 0 < taken[0] < len(many)
     assert taken[-1] == site.room == 0
+
+
+def test_a_message_that_no_datagram_holds_is_refused() -> None:
+    with pytest.raises(MisuseError, match="at most 60000 bytes"):
+        member().submit(0.0, [Outgoing(A, bytes(60_001))])
 
 
 # ---- the invariants are looked at ----

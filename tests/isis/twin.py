@@ -143,9 +143,10 @@ class Twin:
         if self.reign["opening"]:
             if self.reign["answers"].keys() >= alive.keys() and self.is_quorum(self.reign["answers"]):
                 best = max((missing for missing, _ in self.reign["answers"].values()), key=weight)
-                self.reign.update(opening=False, base=best[0])
+                self.reign["base"] = best[0]
                 eligible = self.eligible(alive, best[1][-1] if best[1] else None)
                 if self.me in eligible:
+                    self.reign["opening"] = False
                     self.propose(self.with_next(best[1], eligible))
         elif last and last != self.view and all(self.reign["acks"].get(pid, -1) >= last[0] for pid in last[1]):
             self.install(last[0])

@@ -168,6 +168,12 @@ class Links:
             return min(silent, peer.hinted + 2 * interval + peer.trips.timeout)
         return silent
 
+    def is_dead(self, pid: ProcessId) -> bool:
+        """Whether that incarnation was given up, or a later one of the same site is known."""
+        peer = self.peers.get(pid.name)
+        known = 0 if peer is None else peer.pid.incarnation
+        return pid.incarnation < known or pid.incarnation <= self.graves.get(pid.name, 0)
+
     def bury(self, pid: ProcessId) -> None:
         """Give a site up for good: from now on all that comes from it is answered with *you are dead*."""
         self._remember_dead(pid)
@@ -217,7 +223,7 @@ class Links:
             self.engine.drop("sender has my name")
             return None
         peer = self.peers.get(sender.name)
-        if self._is_dead(sender, peer):
+        if self.is_dead(sender):
             self.engine.drop("sender is dead")
             self._tell_dead(sender, source)
             return None
@@ -228,11 +234,6 @@ class Links:
             return None
         self.peers[sender.name] = Peer(sender, source, now)
         return self.peers[sender.name]
-
-    def _is_dead(self, sender: ProcessId, peer: Peer | None) -> bool:
-        """Whether that incarnation was given up, or a later one of the same site is known."""
-        known = 0 if peer is None else peer.pid.incarnation
-        return sender.incarnation < known or sender.incarnation <= self.graves.get(sender.name, 0)
 
     def _is_mine(self, to: ProcessId | None) -> bool:
         """Whether a packet is addressed to this incarnation."""

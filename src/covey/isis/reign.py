@@ -69,11 +69,11 @@ class Reign:
 
     def adopt(self, alive: Alive) -> None:
         """End the opening: what may have been committed stays, and my own view comes after it."""
-        self.opening = False
         best = max((answer.missing for answer in self.answers.values()), key=weight)
         self.base = best.round
         eligible = self.eligible(alive, best.views[-1] if best.views else None)
         if self.site.me in eligible:
+            self.opening = False
             self.propose(with_next(best.views, eligible, self.site.quorum))
 
     def eligible(self, alive: Alive, last: View | None) -> Alive:
@@ -138,10 +138,21 @@ class Reign:
 
     def review(self, alive: Alive) -> None:
         """Ask who has come since, and see whether the proposal must change."""
+        self.forget_dead()
         self.ask(alive)
         self.advance(alive)
         if not self.opening:
             self.update(alive)
+
+    def forget_dead(self) -> None:
+        """Forget who is dead: a reign may last for years, and see any number of incarnations."""
+        if not self.opening:
+            dead = {pid for pid in self.asked | self.proposed | self.acks.keys() if self.site.links.is_dead(pid)}
+            self.asked -= dead
+            self.proposed -= dead
+            for pid in dead:
+                self.answers.pop(pid, None)
+                self.acks.pop(pid, None)
 
     # ---- the answers to step 1 ----
 

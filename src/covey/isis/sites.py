@@ -70,12 +70,14 @@ from covey.isis.reign import Alive, Reign, is_change_wanted
 from covey.isis.sequence import Memory, Quorum, weight
 from covey.kernel.effects import Deliver, Halt, Note
 from covey.kernel.engine import Engine, Surroundings
-from covey.kernel.errors import BrokenInvariant
+from covey.kernel.errors import BrokenInvariant, MisuseError
 from covey.kernel.ids import ProcessId
 
 LINK_OPTIONS = LinkOptions()
 HOLD_OFF = 4
 """For so many hello intervals nobody begins a reign while another manager is at work."""
+MESSAGE_BYTES_MAX = 60_000
+"""A message travels in one segment, and that in one datagram."""
 NOTE_S = 1.0
 """The least time between two notes of what was dropped."""
 
@@ -178,6 +180,8 @@ class Sites(Engine):
 
         What is for a site that is not in the view counts as sent: nobody will see that it did not arrive.
         """
+        if any(len(message) > MESSAGE_BYTES_MAX for _, message in batch):
+            raise MisuseError(f"a message between sites has at most {MESSAGE_BYTES_MAX} bytes; send it in parts")
         taken = 0
         if self.memory.view is None:
             return taken
