@@ -26,7 +26,8 @@ ROOMS: dict[str, set[str]] = {
     "trace": {"kernel"},
     "isis": {"kernel"},
     "sim": {"kernel", "trace"},
-    "cli": {"kernel", "trace", "isis", "sim"},
+    "net": {"kernel", "trace"},
+    "cli": {"kernel", "trace", "isis", "sim", "net"},
 }
 
 # Rooms whose code also runs in the simulator: no clock, socket, thread, disk or libm.

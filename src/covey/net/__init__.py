@@ -1,0 +1,1 @@
+"""The host on a real network: sockets, sealed packets, discovery."""
