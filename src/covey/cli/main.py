@@ -14,6 +14,7 @@ from covey.kernel.errors import CoveyError
 
 COMMANDS = {
     "demo": ("covey.cli.demo", "Watch one simulated run."),
+    "key": ("covey.cli.key", "Make the key that the members of a group share."),
     "simulate": ("covey.cli.simulate", "Play scenarios in a simulated world, and keep their traces."),
     "trace": ("covey.cli.trace", "Look at a trace, convert it, and add what its members could not know."),
 }
