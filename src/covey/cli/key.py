@@ -13,6 +13,8 @@ def key() -> None:
 
     Whoever has it is a member. How to hand it out and to change it is in
     docs/how-to/keys.md.
+
+    Exit status: 0 when done; 2 when the file could not be written.
     """
 
 
