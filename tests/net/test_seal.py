@@ -1,6 +1,9 @@
 """Seals: what is sealed arrives once, at members only, from those that live; all else is refused under its name."""
 
 import itertools
+import re
+import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -9,15 +12,14 @@ from hypothesis import strategies as st
 from covey.kernel.errors import MisuseError, WorldError
 from covey.kernel.ids import NAME_BYTES_MAX, ProcessId
 from covey.kernel.wire import VERSION, header
-from covey.net import seal
+from covey.net import proof, seal
 from covey.net.keys import Key, Keys
 from covey.net.proof import ANSWER_WITHIN_MS, CHALLENGE_BYTES
-from covey.net.seal import DATA_BYTES_MIN, REASONS, REPLIES_MAX, REPLY_EVERY_S, WINDOW, Refused, Seals
+from covey.net.seal import DATA_BYTES_MIN, PACKETS_MAX, REASONS, REPLIES_MAX, REPLY_EVERY_S, WINDOW, Refused, Seals
 from tests.bytes import damaged
 
 OLD, NEW, FOREIGN = (Key(bytes([n]) * 32) for n in range(3))
 A, B, C = (ProcessId(name, 1) for name in "abc")
-DATA_AT = 32
 
 
 def boot(number: int) -> bytes:
@@ -96,7 +98,7 @@ def test_packets_open_in_any_order_each_once(order: list[int]) -> None:
     assert {reason(b.open(each, "x", 0.0)) for each in datagrams} == {"replayed"}
 
 
-@given(st.lists(st.integers(0, 3 * WINDOW), max_size=60))
+@given(st.lists(st.integers(0, 3 * WINDOW) | st.just(PACKETS_MAX), max_size=60))
 @settings(max_examples=100)
 def test_the_replay_window_does_what_a_set_of_all_numbers_would(numbers: list[int]) -> None:
     seen: set[int] = set()
@@ -278,6 +280,41 @@ def test_every_bit_counts(pair: tuple[Seals, Seals]) -> None:
     assert reason(b.open(datagram, "a", 0.0)) == "opened"
 
 
+def test_every_bit_of_a_challenge_and_of_an_answer_counts() -> None:
+    first, asked, said, *_ = conversation()
+    for opener, source, datagram, wanted in (
+        (seals(A, 1), "b", asked, "challenged"),
+        (seals(B, 2), "a", said, "proven"),
+    ):
+        opener.open(first, "a", 0.0)
+        for at in range(len(datagram) * 8):
+            flipped = bytearray(datagram)
+            flipped[at // 8] ^= 1 << at % 8
+            assert reason(opener.open(bytes(flipped), source, 0.0)) not in ("opened", "challenged", "proven")
+        assert reason(opener.open(datagram, source, 0.0)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        (1, b""),
+        (1, bytes(31)),
+        (1, bytes(33)),
+        (2, b""),
+        (2, bytes(43)),
+        (2, bytes(40) + struct.pack("!I", 1)),
+        (2, bytes(40) + struct.pack("!I", 0) + b"a"),
+        (2, bytes(40) + struct.pack("!I", 2**31) + b"a"),
+        (2, bytes(40) + struct.pack("!I", 1) + b"\xff"),
+        (2, bytes(40) + struct.pack("!I", 1) + b"n" * (NAME_BYTES_MAX + 1)),
+    ],
+)
+def test_not_even_one_that_has_the_key_makes_a_member_fall(kind: int, content: bytes) -> None:
+    b = seals(B, 2)
+    head = b"cs" + bytes([VERSION, kind]) + OLD.id
+    assert reason(b.open(proof._tagged(OLD, head + content), "x", 0.0)) == "forged"
+
+
 def test_what_is_cut_is_refused(pair: tuple[Seals, Seals]) -> None:
     a, b = pair
     datagram = a.seal(packet(A, "some text"))
@@ -360,6 +397,16 @@ def test_a_flood_from_many_addresses_fills_no_memory() -> None:
     assert b.refused["unproven"] == 2000
 
 
+def test_only_the_last_challenges_that_were_answered_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seal, "ANSWERED_MAX", 2)
+    a, b = seals(A, 1), seals(B, 2)
+    for now in range(3):
+        b.open(a.seal(packet(A)), "a", float(now))
+    challenges = [asked for _, asked in take(b)]
+    found = [reason(a.open(asked, "b", float(now))) for now, asked in enumerate([*challenges, *challenges[::-1]])]
+    assert found == ["challenged"] * 3 + ["replayed"] * 2 + ["challenged"]
+
+
 def test_a_name_may_have_any_length() -> None:
     long = ProcessId("n" * NAME_BYTES_MAX, 2**31 - 1)
     a, b = seals(long, 1), seals(B, 2)
@@ -374,6 +421,12 @@ def test_sealing_ends_before_a_number_could_repeat(monkeypatch: pytest.MonkeyPat
     for _ in range(2):
         with pytest.raises(WorldError, match="start it again"):
             a.seal(b"same")
+
+
+def test_every_reason_is_explained() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "wire.md"
+    _, _, section = page.read_text().partition("## Sealed packets")
+    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", section, flags=re.MULTILINE) == list(REASONS.items())
 
 
 def test_a_boot_id_of_another_length_is_refused() -> None:
