@@ -42,7 +42,8 @@ class SqliteStorage:
         self._path = path.absolute()  # SQLite takes some relative ones, `:memory:`, for something else
         self._dirty = False
         try:
-            self._file = sqlite3.connect(self._path, isolation_level=None, timeout=0)
+            # A host writes in a thread of its own: one thread at a time, though not always the same.
+            self._file = sqlite3.connect(self._path, isolation_level=None, timeout=0, check_same_thread=False)
         except sqlite3.Error as error:
             raise self._trouble(error) from error
         try:

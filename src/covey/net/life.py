@@ -1,0 +1,318 @@
+"""One incarnation on real sockets: what happens is given to the engine, what it leaves is carried out in order.
+
+As in the simulator (`covey.sim.machine`), a list of effects is carried out from first to last. Two things are
+added by the real world. Packets leave together, a whole run of `Send` and `Cast` at a time; before they do, every
+row of the trace is with the operating system. And a run of `Store` and `Append` is made durable in
+a thread: until that is done the engine is not called and nothing later is carried out, but the loop goes on.
+
+All that happens enters by `_enter`, which is where a pause of this process is noticed: a tick that should have
+come often did not. So the engine hears of it before it hears of anything that waited meanwhile, whether the
+process was stopped, the machine slept, or the disk took long.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from covey.kernel.effects import Append, Cast, Deliver, Effect, Halt, Install, Note, Send, Store
+from covey.kernel.engine import Engine
+from covey.kernel.ids import ProcessId
+from covey.kernel.storage import Storage
+from covey.net.addresses import parse_address
+from covey.net.plain import Refused
+from covey.net.sockets import Port
+
+if TYPE_CHECKING:
+    from covey.net.host import Host
+    from covey.trace import Member
+
+PAUSE_S = 0.2
+"""An engine is told that it was not running if that was for longer than this."""
+TICK_S = 0.05
+"""The process looks at its clock at least so often, to notice that it could not."""
+LEAVE_S = 5.0
+"""An engine that wants to leave has so long for it."""
+
+
+def boottime() -> float:
+    """Seconds of a clock that goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Life:
+    """An engine, its port, and its end."""
+
+    def __init__(self, host: "Host", pid: ProcessId, engine: Engine, port: Port, began: float) -> None:
+        self.host = host
+        self.pid = pid
+        self.engine = engine
+        self.port = port
+        self.loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[Halt] = self.loop.create_future()
+        self.member: Member | None = None
+        if host.recorder is not None:
+            self.member = host.recorder.member(host.run_name, *pid)
+        self.config: str | None = None
+        self.received = 0
+        self.pause_s_max = 0.0
+        self.commit_s_max = 0.0
+        self._began = began
+        self._seen = self.now
+        self._due: deque[Effect] = deque()
+        self._carrying = False
+        self._writing: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._tick: asyncio.TimerHandle | None = None
+
+    @property
+    def now(self) -> float:
+        return boottime() - self._began
+
+    # ---- inputs ----
+
+    def start(self) -> None:
+        self._write("start", recovered=self.pid.incarnation > 1)
+        self.port.listen(self.loop, self._on_readable)
+        self._enter(self.engine.start)
+        self._on_tick()
+
+    def submit(self, batch: Sequence[Any]) -> int:
+        """Give the engine messages of the application; return how many it took."""
+        if self.ended.done() or any(type(effect) is Halt for effect in self._due):
+            return 0
+        taken = self.engine.submit(self.now, batch)
+        self._guard(self._drain)
+        return taken
+
+    def leave(self) -> None:
+        """Go gracefully, or after a while without grace."""
+        if self._writing is not None:
+            self._writing.add_done_callback(lambda _: self.leave())
+            return
+        self._enter(self._leave)
+        self.loop.call_later(LEAVE_S, self._end, Halt("did not leave in time", restart=False))
+
+    def _leave(self, now: float) -> None:
+        try:
+            self.engine.leave(now)
+        except NotImplementedError:
+            self.engine.out.append(Halt("left", restart=False))
+
+    def _on_readable(self) -> None:
+        self._enter(self._receive)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._enter(self._wake)
+
+    def _on_tick(self) -> None:
+        self._tick = self.loop.call_later(TICK_S, self._on_tick)
+        self._enter(self._wake)
+
+    def _enter(self, step: Callable[[float], None]) -> None:
+        """Let something happen to the engine, after the pause if there was one."""
+        if not self.ended.done() and self._writing is None:
+            self._guard(lambda: self._happen(step))
+
+    def _happen(self, step: Callable[[float], None]) -> None:
+        now = self.now
+        silent, self._seen = now - self._seen, now
+        if silent > PAUSE_S:
+            self.pause_s_max = max(self.pause_s_max, silent)
+            self.engine.paused(now, silent)
+        step(now)
+        self._drain()
+
+    def _guard(self, step: Callable[[], None]) -> None:
+        """An error of the engine, of the application or of the disk ends this incarnation, and `Host.run` raises it."""
+        try:
+            step()
+        except Exception as error:
+            if not self.ended.done():
+                self.ended.set_exception(error)
+
+    def _receive(self, now: float) -> None:
+        """Give the engine what has come, up to a bound, and what else is due."""
+        seals, engine = self.host.seals, self.engine
+        for source, datagram in self.port.receive():
+            self.received += 1
+            packet = seals.open(datagram, source, now)
+            if isinstance(packet, Refused):
+                self.port.drops[f"refused: {packet.reason}"] += 1
+            else:
+                engine.receive(now, source, packet)
+        for peer in self.port.refusals():
+            engine.hint(now, peer)
+        replies, seals.replies = seals.replies, []
+        for to, datagram in replies:
+            self._put(to, datagram)
+        self._wake(now)
+
+    def _wake(self, now: float) -> None:
+        if self.engine.deadline is not None and self.engine.deadline <= now:
+            self.engine.wake(now)
+
+    # ---- effects ----
+
+    def _drain(self) -> None:
+        """Carry out what the engine left, up to a write that must be waited for; then set the timer.
+
+        An application that submits while it is delivered to comes here again: what it causes waits its turn.
+        """
+        if self._carrying or self._writing is not None:
+            return
+        self._carrying = True
+        try:
+            while not self.ended.done() and (self._due or self.engine.out):
+                if not self._due:
+                    self._due.extend(self.engine.take())
+                if writes := self._writes():
+                    self._commit(writes)
+                    return
+                self._carry_out(self._due.popleft())
+            self._flush()
+        finally:
+            self._carrying = False
+        self._arm()
+
+    def _carry_out(self, effect: Effect) -> None:
+        kind = type(effect)
+        if kind is Send:
+            self._put(effect.to, self.host.seals.seal(effect.packet))  # type: ignore[union-attr]
+        elif kind is Cast:
+            self._cast(self.host.seals.seal(effect.packet))  # type: ignore[union-attr]
+        else:
+            if self.port.is_loaded:
+                self._flush()
+            self._act(effect)
+
+    def _put(self, to: str, datagram: bytes) -> None:
+        address = parse_address(to)
+        if address is None:
+            self.port.drops["send: no such address"] += 1
+        else:
+            self.port.put(address, datagram)
+
+    def _cast(self, datagram: bytes) -> None:
+        if self.port.group is not None:
+            self.port.put(self.port.group, datagram)
+            return
+        for peer in self.host.peers:
+            if peer != self.host.address:
+                self._put(peer, datagram)
+
+    def _flush(self) -> None:
+        """Let packets leave, after the rows that they follow."""
+        if self.host.recorder is not None:
+            self.host.recorder.flush()
+        self.port.flush()
+
+    def _act(self, effect: Effect) -> None:
+        """Carry out one of the rarer effects; the application hears of nothing that is not in the trace."""
+        match effect:
+            case Deliver():
+                if effect.view:
+                    message = f"{effect.origin}/{effect.number}"
+                    self._write("deliver", message=message, config=effect.view, count=len(effect.messages))
+                self._tell(effect)
+            case Install():
+                self._write_view(effect)
+                self._tell(effect)
+            case Note():
+                self._write(effect.event, **effect.columns)
+            case Halt():
+                self._end(effect)
+            case _:
+                raise TypeError(f"no such effect: {effect!r}")
+
+    def _tell(self, effect: Deliver | Install) -> None:
+        self._flush()
+        self.host.on_effect(effect)
+
+    def _end(self, halt: Halt) -> None:
+        if self.ended.done():
+            return
+        if halt.restart and self.member is not None:
+            self.member.write_fail(self._time_ns, self.config)
+        else:
+            self._write("stop", config=self.config)
+        self._flush()
+        self.ended.set_result(halt)
+
+    # ---- disk ----
+
+    def _writes(self) -> list[Store | Append]:
+        """Take the writes that are next."""
+        writes: list[Store | Append] = []
+        while self._due and isinstance(effect := self._due[0], Store | Append):
+            writes.append(effect)
+            self._due.popleft()
+        return writes
+
+    def _commit(self, writes: list[Store | Append]) -> None:
+        """Make them durable, and go on then; what arrives meanwhile waits in the kernel."""
+        self._flush()
+        self.port.rest()
+        began = boottime()
+        self._writing = self.loop.run_in_executor(None, write_all, self.host.storage, writes)
+        self._writing.add_done_callback(lambda done: self._guard(lambda: self._go_on(done, began)))
+
+    def _go_on(self, done: "asyncio.Future[None]", began: float) -> None:
+        self._writing = None
+        self.commit_s_max = max(self.commit_s_max, boottime() - began)
+        done.result()
+        if not self.ended.done():
+            self.port.listen(self.loop, self._on_readable)
+            self._drain()
+
+    # ---- trace ----
+
+    def _write_view(self, view: Install) -> None:
+        self.config = view.config
+        columns = {} if view.primary is None else {"primary": view.primary}
+        members = list(view.members)
+        self._write(
+            "config", group=view.group, config=view.config, kind=view.kind, members=members, seq=view.seq, **columns
+        )
+
+    def _write(self, event: str, **columns: Any) -> None:
+        if self.member is not None:
+            self.member.write(self._time_ns, event, **columns)
+
+    @property
+    def _time_ns(self) -> int:
+        return int(self.now * 1_000_000_000)
+
+    # ---- timer and end ----
+
+    def _arm(self) -> None:
+        """See to it that the engine is woken at its deadline."""
+        deadline = self.engine.deadline
+        if deadline is None or (self._timer is not None and self._timer_at <= deadline) or self.ended.done():
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = self.loop.call_later(max(deadline - self.now, 0.0), self._on_timer)
+
+    async def close(self) -> None:
+        """Let go of loop and port; a write under way is waited for."""
+        for handle in (self._timer, self._tick):
+            if handle is not None:
+                handle.cancel()
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+        self.port.close()
+
+
+def write_all(storage: Storage, writes: Sequence[Store | Append]) -> None:
+    """Make these durable."""
+    for write in writes:
+        if isinstance(write, Store):
+            storage.put(write.key, write.value)
+        else:
+            storage.append(write.record)
+    storage.flush()
