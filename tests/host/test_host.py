@@ -1,15 +1,28 @@
 """The asyncio host keeps the duties of a host (`covey.kernel.engine`), on real sockets."""
 
 import asyncio
+import os
+import signal
 import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from covey.kernel.effects import Cast, Effect, Send
+from covey.kernel.effects import Append, Cast, Deliver, Effect, Halt, Send, Store
+from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import MisuseError, WorldError
-from covey.net.host import Host
+from covey.kernel.ids import ProcessId
+from covey.kernel.storage_sqlite import SqliteStorage
+from covey.net.host import Host, serve
+from covey.net.life import PAUSE_S
 from covey.net.plain import Refused
+from covey.sim.disk import Disk
+from covey.trace import MemorySink, Recorder
 from tests.host.things import free_addresses, make, probe, running, until
+from tests.sim.probe import Probe
 
 # ---- packets ----
 
@@ -169,3 +182,236 @@ def test_a_port_that_is_taken_is_named() -> None:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(WorldError, match="another process does already"):
             asyncio.run(make(f"127.0.0.1:{taken.getsockname()[1]}").run())
+
+
+# ---- pauses ----
+
+
+def test_a_pause_is_told_of_before_what_was_received_meanwhile() -> None:
+    async def main() -> None:
+        host = make()
+        async with running(host):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+                time.sleep(2 * PAUSE_S)  # noqa: ASYNC251 - the process does not run
+                other.sendto(b"hello", ("127.0.0.1", int(host.address.rpartition(":")[2])))
+            await until(lambda: probe(host).packets, "the packet has arrived")
+            names = probe(host).names
+            assert names[names.index("paused") :][:2] == ["paused", "receive"]
+            (seconds,) = (call[2] for call in probe(host).calls if call[0] == "paused")
+            assert seconds >= 2 * PAUSE_S
+
+    asyncio.run(main())
+
+
+def test_an_engine_is_woken_at_its_deadline_and_hears_of_no_pause_while_the_loop_runs() -> None:
+    async def main() -> None:
+        host = make()
+        async with running(host):
+            assert host.life is not None
+            probe(host).deadline = wanted = host.life.now + 3 * PAUSE_S
+            host.submit([])
+            await until(lambda: "wake" in probe(host).names, "it was woken")
+            assert next(call[1] for call in probe(host).calls if call[0] == "wake") >= wanted
+
+    asyncio.run(main())
+
+
+# ---- disk ----
+
+
+class SlowDisk(Disk):
+    """Takes its time, and counts what it made durable."""
+
+    seconds = 0.0
+
+    def flush(self) -> None:
+        time.sleep(self.seconds)
+        super().flush()
+
+
+def test_a_slow_disk_holds_up_the_engine_and_not_the_loop() -> None:
+    """What was to be written is durable before anything later happens; it counts as a pause of the process."""
+
+    async def main() -> None:
+        disk, told = SlowDisk(), []
+        host, other = make(storage=disk, on_effect=told.append), make()
+        async with running(host), running(other):
+            disk.seconds = 3 * PAUSE_S
+            deliver = Deliver(ProcessId("x", 1), 1, (b"m",))
+            host.submit([Send(other.address, b"before"), Store("k", b"1"), deliver, Send(other.address, b"after")])
+            other.submit([Send(host.address, b"meanwhile")])
+            turns = 0
+            while not told:
+                assert probe(host).packets == []
+                assert b"after" not in probe(other).packets
+                await asyncio.sleep(0.01)
+                turns += 1
+            assert turns >= 10, "the loop went on"
+            await until(lambda: probe(host).packets, "what waited has been received")
+            assert [name for name in probe(host).names if name != "submit"] == ["start", "paused", "receive"]
+            await until(lambda: probe(other).packets == [b"before", b"after"], "the last one has left")
+            stats = host.stats()
+            assert stats["longest delay of the loop s"] < disk.seconds <= stats["longest commit s"]
+
+    asyncio.run(main())
+
+
+def test_what_sqlite_was_given_is_found_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        storage = SqliteStorage(tmp_path / "a.db")
+        host = make(storage=storage)
+        async with running(host):
+            for number in range(20):
+                host.submit([Store("k", b"%d" % number), Append(bytes(number)), Send(host.address, b"%d" % number)])
+            await until(lambda: len(probe(host).packets) == 20, "all is durable")
+        storage.close()
+        again = SqliteStorage(tmp_path / "a.db")
+        assert (again.get("k"), again.log()) == (b"19", [bytes(number) for number in range(20)])
+        again.close()
+
+    asyncio.run(main())
+
+
+class BrokenDisk(Disk):
+    def append(self, record: bytes) -> None:
+        raise WorldError("the disk is full")
+
+
+def test_a_disk_that_fails_ends_the_run_and_nothing_later_happens() -> None:
+    async def main() -> None:
+        told: list[Any] = []
+        host = make(storage=BrokenDisk(), on_effect=told.append)
+        async with running(host) as task:
+            host.submit([Append(b"x"), Deliver(ProcessId("x", 1), 1, (b"m",))])
+            with pytest.raises(WorldError, match="the disk is full"):
+                await task
+            assert told == []
+
+    asyncio.run(main())
+
+
+# ---- the end ----
+
+
+class Faulty(Probe):
+    def receive(self, now: float, source: str, packet: bytes) -> None:
+        raise RuntimeError("a bug")
+
+
+def test_an_error_of_the_engine_ends_the_run() -> None:
+    async def main() -> None:
+        host, other = make(build=lambda around, _: Faulty(around)), make()
+        async with running(host) as task, running(other):
+            other.submit([Send(host.address, b"hello")])
+            with pytest.raises(RuntimeError, match="a bug"):
+                await task
+
+    asyncio.run(main())
+
+
+def test_a_halt_ends_the_run_and_gives_the_port_back() -> None:
+    async def main() -> None:
+        host = make()
+        async with running(host) as task:
+            halt = Halt("enough", restart=False)
+            host.submit([Send(host.address, b"x"), halt, Send(host.address, b"never")])
+            assert await task == halt
+            assert host.submit([Send(host.address, b"never")]) == 0
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+                taken.bind(("127.0.0.1", int(host.address.rpartition(":")[2])))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_halt_that_asks_for_it_starts_the_next_incarnation_where_the_caller_wants_that(restarts: bool) -> None:
+    async def main() -> None:
+        sink = MemorySink()
+        host = make(restarts=restarts, recorder=Recorder(sink))
+        async with running(host) as task:
+            first = host.address
+            halt = Halt("you are dead", restart=True)
+            host.submit([halt])
+            await until(lambda: task.done() or probe(host).me.incarnation == 2, "the next incarnation has begun")
+            assert task.done() != restarts
+            assert host.address == first
+        expected = [("start", 1), ("fail", 1), *([("start", 2), ("stop", 2)] if restarts else [])]
+        assert [(row["event"], row["incarnation"]) for row in sink.rows] == expected
+
+    asyncio.run(main())
+
+
+def test_each_start_with_new_storage_has_a_name_of_its_own() -> None:
+    async def main() -> None:
+        a, b = make(), make()
+        async with running(a), running(b):
+            assert probe(a).me.name != probe(b).me.name
+            assert probe(a).me.name.startswith(f"{socket.gethostname()}-{os.getpid()}-")
+
+    asyncio.run(main())
+
+
+class Lingering(Probe):
+    """Takes some time to leave: until the packet `go`."""
+
+    def receive(self, now: float, source: str, packet: bytes) -> None:
+        super().receive(now, source, packet)
+        if "leave" in self.names:
+            self.out.append(Halt("left", restart=False))
+
+
+def test_a_cancelled_host_leaves_gracefully_first() -> None:
+    async def main() -> None:
+        sink = MemorySink()
+        host, other = make(build=lambda around, _: Lingering(around), recorder=Recorder(sink)), make()
+        async with running(host) as task, running(other):
+            task.cancel()
+            await until(lambda: "leave" in probe(host).names, "it was told to leave")
+            assert not task.done()
+            other.submit([Send(host.address, b"go")])
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert sink.rows[-1]["event"] == "stop"
+
+    asyncio.run(main())
+
+
+class Rude(Engine):
+    """An engine that cannot leave."""
+
+    def start(self, now: float) -> None: ...
+    def receive(self, now: float, source: str, packet: bytes) -> None: ...
+    def wake(self, now: float) -> None: ...
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("engine", [Rude, Lingering])
+def test_a_signal_lets_the_process_leave(
+    number: signal.Signals, engine: type[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covey.net.life.LEAVE_S", 0.05)
+
+    class Signalled(engine):  # type: ignore[misc, valid-type]
+        def start(self, now: float) -> None:
+            super().start(now)
+            os.kill(os.getpid(), number)
+
+    def build(around: Surroundings, addresses: Sequence[str]) -> Engine:
+        return Signalled(around)
+
+    halt = serve(Host(build, "127.0.0.1:0", [], Disk()))
+    assert halt == Halt("left" if engine is Rude else "did not leave in time", restart=False)
+
+
+def test_a_host_told_to_leave_while_the_disk_writes_leaves_then() -> None:
+    async def main() -> None:
+        disk = SlowDisk()
+        host = make(storage=disk)
+        async with running(host) as task:
+            disk.seconds = 0.1
+            host.submit([Append(b"x")])
+            host.leave()
+            assert await task == Halt("left", restart=False)
+            assert disk.log() == [b"x"]
+
+    asyncio.run(main())

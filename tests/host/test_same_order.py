@@ -185,7 +185,7 @@ def is_idle(host: Host, incarnation: int) -> bool:
         and life.pid.incarnation == incarnation
         and "start" in life.engine.names  # type: ignore[attr-defined]
         and not life._due
-        and life._writing is None
+        and not life.is_writing
         and not life.engine.out
     )
 

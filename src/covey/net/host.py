@@ -162,6 +162,7 @@ class Host:
             "receive buffer bytes": port.buffers.receive,
             "send buffer bytes": port.buffers.send,
             "longest pause s": life.pause_s_max,
+            "longest delay of the loop s": life.delay_s_max,
             "longest commit s": life.commit_s_max,
         }
 

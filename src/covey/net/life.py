@@ -57,6 +57,8 @@ class Life:
         self.config: str | None = None
         self.received = 0
         self.pause_s_max = 0.0
+        self.delay_s_max = 0.0
+        """By so much was a tick late: so long the loop was held up by something."""
         self.commit_s_max = 0.0
         self._began = began
         self._seen = self.now
@@ -66,10 +68,16 @@ class Life:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._tick: asyncio.TimerHandle | None = None
+        self._tick_at = self._seen
 
     @property
     def now(self) -> float:
         return boottime() - self._began
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the disk is waited for."""
+        return self._writing is not None
 
     # ---- inputs ----
 
@@ -109,6 +117,9 @@ class Life:
         self._enter(self._wake)
 
     def _on_tick(self) -> None:
+        now = self.now
+        self.delay_s_max = max(self.delay_s_max, now - self._tick_at)
+        self._tick_at = now + TICK_S
         self._tick = self.loop.call_later(TICK_S, self._on_tick)
         self._enter(self._wake)
 
