@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from covey.kernel.effects import Append, Cast, Deliver, Effect, Halt, Send, Store
+from covey.kernel.effects import Append, Cast, Deliver, Effect, Halt, Install, Send, Store
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import MisuseError, WorldError
 from covey.kernel.ids import ProcessId
@@ -272,6 +272,29 @@ def test_what_sqlite_was_given_is_found_again(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_an_application_whose_every_message_is_written_does_not_starve_the_engine() -> None:
+    """It submits again as soon as one is durable: there is never a moment in which nothing waits for the disk."""
+
+    async def main() -> None:
+        disk = SlowDisk()
+        told: list[Any] = []
+
+        def again(effect: Deliver | Install) -> None:
+            told.append(effect)
+            host.submit([Append(b"x"), deliver])
+
+        deliver = Deliver(ProcessId("x", 1), 1, (b"m",))
+        host, other = make(storage=disk, on_effect=again), make()
+        async with running(host), running(other):
+            disk.seconds = PAUSE_S / 20
+            host.submit([Append(b"x"), deliver])
+            other.submit([Send(host.address, b"hello")])
+            await until(lambda: probe(host).packets and len(told) > 30, "the packet has been received")
+            disk.seconds = 0.0
+
+    asyncio.run(main())
+
+
 class BrokenDisk(Disk):
     def append(self, record: bytes) -> None:
         raise WorldError("the disk is full")
@@ -319,6 +342,18 @@ def test_a_halt_ends_the_run_and_gives_the_port_back() -> None:
             assert host.submit([Send(host.address, b"never")]) == 0
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
                 taken.bind(("127.0.0.1", int(host.address.rpartition(":")[2])))
+
+    asyncio.run(main())
+
+
+def test_an_engine_is_not_asked_to_leave_once_its_halt_is_taken() -> None:
+    async def main() -> None:
+        host = make(on_effect=lambda effect: host.leave())
+        async with running(host) as task:
+            engine = probe(host)
+            host.submit([Deliver(ProcessId("x", 1), 1, (b"m",)), Halt("enough", restart=False)])
+            await task
+            assert engine.names == ["start", "submit"]
 
     asyncio.run(main())
 

@@ -62,6 +62,7 @@ class Life:
         self.commit_s_max = 0.0
         self._began = began
         self._seen = self.now
+        self._is_to_leave = False
         self._due: deque[Effect] = deque()
         self._carrying = False
         self._writing: asyncio.Future[None] | None = None
@@ -79,6 +80,11 @@ class Life:
         """Whether the disk is waited for."""
         return self._writing is not None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the engine is not called any more: its `Halt` has been taken, or the life has ended otherwise."""
+        return self.ended.done() or any(type(effect) is Halt for effect in self._due)
+
     # ---- inputs ----
 
     def start(self) -> None:
@@ -89,7 +95,7 @@ class Life:
 
     def submit(self, batch: Sequence[Any]) -> int:
         """Give the engine messages of the application; return how many it took."""
-        if self.ended.done() or any(type(effect) is Halt for effect in self._due):
+        if self.is_over:
             return 0
         taken = self.engine.submit(self.now, batch)
         self._guard(self._drain)
@@ -97,13 +103,13 @@ class Life:
 
     def leave(self) -> None:
         """Go gracefully, or after a while without grace."""
-        if self._writing is not None:
-            self._writing.add_done_callback(lambda _: self.leave())
-            return
+        self._is_to_leave = True
         self._enter(self._leave)
-        self.loop.call_later(LEAVE_S, self._end, Halt("did not leave in time", restart=False))
+        halt = Halt("did not leave in time", restart=False)
+        self.loop.call_later(LEAVE_S, self._guard, lambda: self._end(halt))
 
     def _leave(self, now: float) -> None:
+        self._is_to_leave = False
         try:
             self.engine.leave(now)
         except NotImplementedError:
@@ -125,7 +131,7 @@ class Life:
 
     def _enter(self, step: Callable[[float], None]) -> None:
         """Let something happen to the engine, after the pause if there was one."""
-        if not self.ended.done() and self._writing is None:
+        if not self.is_over and self._writing is None:
             self._guard(lambda: self._happen(step))
 
     def _happen(self, step: Callable[[float], None]) -> None:
@@ -275,9 +281,12 @@ class Life:
         self._writing = None
         self.commit_s_max = max(self.commit_s_max, boottime() - began)
         done.result()
-        if not self.ended.done():
-            self.port.listen(self.loop, self._on_readable)
-            self._drain()
+        if self.ended.done():
+            return
+        self.port.listen(self.loop, self._on_readable)
+        # First the inputs: they must not starve where every message of the application is written.
+        self._enter(self._leave if self._is_to_leave else self._receive)
+        self._drain()
 
     # ---- trace ----
 
