@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from covey.kernel.ids import check_name
+from covey.net.discovery.directory import DirectorySource
 from covey.net.discovery.source import DEFAULTS, Around, DiscoveryOptions, NameSource, Source, StaticSource
-from covey.net.discovery.where import Name, Static, Where, parse, read_address
+from covey.net.discovery.where import Directory, Name, Static, Where, parse, read_address
 
 logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())  # quiet, unless the application asks
@@ -105,4 +106,6 @@ def _source(where: Where, around: Around) -> Source:
             return StaticSource(where, around)
         case Name():
             return NameSource(where, around)
+        case Directory():
+            return DirectorySource(where, around)
     raise NotImplementedError

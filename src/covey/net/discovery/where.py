@@ -1,5 +1,6 @@
 """Where to look for others, and addresses, as a person writes them and as programs compare them."""
 
+import os
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
@@ -108,7 +109,11 @@ def _split(text: str) -> tuple[str, int]:
 
 
 def _directory(text: str, path: str) -> Directory:
-    if not path or "\0" in path:
+    try:
+        is_path = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        is_path = False
+    if not path or not is_path:
         raise MisuseError(f"{text!r} names no directory; write dir: and its path, as in dir:/run/covey")
     return Directory(path)
 
