@@ -73,7 +73,7 @@ class DirectorySource:
             return before
         address = _read(content)
         if address is None:
-            self._around.drops["directory: not an address"] += 1
+            self._around.drop("directory: not an address")
         return _File(content, address)
 
     def _is_dead(self, file: _File) -> bool:
@@ -106,7 +106,7 @@ class DirectorySource:
             names: Iterable[str] = (entry.name for entry in entries)
             chosen = nsmallest(most + 1, (name for name in names if name.endswith(SUFFIX) and name != self._own))
         if len(chosen) > most:
-            self._around.drops["directory: too many files"] += 1
+            self._around.drop("directory: too many files")
         contents = {}
         for name in chosen[:most]:
             with suppress(FileNotFoundError):

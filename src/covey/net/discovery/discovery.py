@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 
 from covey.kernel.ids import check_name
 from covey.net.discovery.directory import DirectorySource
+from covey.net.discovery.multicast import MulticastSource
 from covey.net.discovery.source import DEFAULTS, Around, DiscoveryOptions, NameSource, Source, StaticSource
-from covey.net.discovery.where import Directory, Name, Static, Where, parse, read_address
+from covey.net.discovery.where import Directory, Multicast, Name, Static, Where, parse, read_address
 
 logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())  # quiet, unless the application asks
@@ -108,4 +109,5 @@ def _source(where: Where, around: Around) -> Source:
             return NameSource(where, around)
         case Directory():
             return DirectorySource(where, around)
-    raise NotImplementedError
+        case Multicast():
+            return MulticastSource(where, around)

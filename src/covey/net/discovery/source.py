@@ -47,6 +47,11 @@ class Around(Struct, frozen=True):
     options: DiscoveryOptions
     drops: Counter[str]
 
+    def drop(self, reason: str, times: int = 1) -> None:
+        """Count what was discarded."""
+        if times:
+            self.drops[reason] += times
+
 
 class Source(Protocol):
     """A place to look, again and again."""
@@ -89,14 +94,14 @@ class NameSource:
         known = [address for host in hosts if (address := self._read(host))]
         if not known:
             raise OSError(f"the name {self._where.host} has no address that a process could have")
-        self._around.drops["name: too many addresses"] += len(known[self._around.options.addresses_max :])
+        self._around.drop("name: too many addresses", len(known[self._around.options.addresses_max :]))
         return frozenset(known[: self._around.options.addresses_max])
 
     def _read(self, host: str) -> str | None:
         try:
             return read_address(write_address(ip_address(host), self._where.port))
         except ValueError:  # MisuseError is one: name servers that block a name answer 0.0.0.0
-            self._around.drops["name: not an address"] += 1
+            self._around.drop("name: not an address")
             return None
 
     async def leave(self) -> None:
