@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from covey.kernel.errors import MisuseError
 from covey.kernel.ids import NAME_BYTES_MAX
-from covey.net.discovery.directory import DirectorySource, _read, file_name
+from covey.net.discovery.directory import DirectorySource, file_name, read_content
 from covey.net.discovery.discovery import Discovery
 from covey.net.discovery.source import Around, DiscoveryOptions
 from covey.net.discovery.where import Directory
@@ -160,7 +160,7 @@ def test_a_name_that_no_file_can_have_is_refused(name: str, tmp_path: Path) -> N
 
 @given(st.binary() | st.tuples(st.sampled_from([b"10.0.0.1:1 ", b"[::1]:"]), st.binary()).map(b"".join))
 def test_any_bytes_are_an_address_or_none(content: bytes) -> None:
-    assert _read(content) is None or content.startswith((b"10.0.0.1:1 ", b"["))
+    assert read_content(content) is None or content.startswith((b"10.0.0.1:1 ", b"["))
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -106,6 +106,16 @@ def test_any_text_is_understood_or_refused(text: str) -> None:
     assert parse(str(where)) == where
 
 
+@given(st.from_regex(r"[a-zA-Z0-9_.-]{1,80}", fullmatch=True))
+def test_a_name_that_was_understood_can_be_asked_for(host: str) -> None:
+    try:
+        where = parse(f"{host}:1")
+    except MisuseError:
+        return
+    if isinstance(where, Name):
+        assert where.host.encode("idna")  # as the resolver does
+
+
 @given(st.text())
 def test_an_address_is_read_or_refused(text: str) -> None:
     try:

@@ -71,7 +71,7 @@ class DirectorySource:
         if before and before.content == content:
             before.silent += 1
             return before
-        address = _read(content)
+        address = read_content(content)
         if address is None:
             self._around.drop("directory: not an address")
         return _File(content, address)
@@ -141,7 +141,7 @@ def _content(path: Path) -> bytes:
         os.close(descriptor)
 
 
-def _read(content: bytes) -> str | None:
+def read_content(content: bytes) -> str | None:
     """Return the address that a member wrote, with the number of its look behind it."""
     address, _, number = content.removesuffix(b"\n").partition(b" ")
     if len(content) > CONTENT_BYTES_MAX or not number.isdigit():

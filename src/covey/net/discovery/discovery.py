@@ -45,8 +45,7 @@ class Discovery:
                 for where in self._sources:
                     group.create_task(self._follow(where, found))
         finally:
-            for where, source in self._sources.items():
-                await self._leave(where, source)
+            await asyncio.gather(*(self._leave(where, source) for where, source in self._sources.items()))
 
     async def _follow(self, where: str, found: Found) -> None:
         source = self._sources[where]
@@ -98,7 +97,7 @@ class Discovery:
             async with asyncio.timeout(self._options.patience_s):
                 await source.leave()
         except OSError as error:  # TimeoutError is one
-            self._fails(where, f"cannot leave: {error}")
+            self._fails(where, f"cannot leave: {str(error) or 'no answer'}")
 
 
 def _source(where: Where, around: Around) -> Source:
