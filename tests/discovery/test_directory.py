@@ -40,6 +40,16 @@ def test_members_see_each_other_s_files_and_not_their_own(tmp_path: Path) -> Non
     assert sorted(os.listdir(tmp_path)) == ["a.address", "b.address"]
 
 
+def test_a_file_is_replaced_and_never_half_written(tmp_path: Path) -> None:
+    a = source(tmp_path, "a")
+    look(a)
+    with (tmp_path / "a.address").open() as reader:
+        look(a)
+        assert reader.read() == "10.0.0.1:7400 1\n"
+    assert (tmp_path / "a.address").read_text() == "10.0.0.1:7400 2\n"
+    assert os.listdir(tmp_path) == ["a.address"]
+
+
 def test_who_leaves_takes_its_file_away_and_is_forgotten_at_once(tmp_path: Path) -> None:
     a, b = source(tmp_path, "a"), source(tmp_path, "b")
     look(b)

@@ -92,6 +92,14 @@ def test_members_hear_each_other_and_not_themselves(sources: Sources) -> None:
     assert not a._around.drops
 
 
+def test_announcements_leave_by_the_interface_that_has_this_process_s_address(sources: Sources) -> None:
+    a = sources.open(1)
+    look(a)
+    assert a._sockets
+    speaker, _ = a._sockets
+    assert speaker.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, 4) == socket.inet_aton("127.0.0.1")
+
+
 def test_who_falls_silent_is_forgotten(sources: Sources) -> None:
     a, b = sources.open(1), sources.open(2)
     look(a)
@@ -213,6 +221,27 @@ def test_an_interface_that_fails_is_a_failure_that_leaves_no_socket_open(group: 
         assert len(os.listdir("/proc/self/fd")) == opened
 
     asyncio.run(main())
+
+
+def test_a_look_that_fails_begins_afresh_and_forgets_nobody(
+    sources: Sources, group: Multicast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("the interface is gone")
+
+    opened = len(os.listdir("/proc/self/fd"))
+    a = sources.open(1)
+    look(a)
+    with Stranger(group) as stranger:
+        stranger.send(announcement("127.0.0.1:9"))
+        look_until(a, "127.0.0.1:9")
+    with monkeypatch.context() as broken:
+        broken.setattr(socket.socket, "sendto", fail)
+        for _ in range(10):
+            with pytest.raises(OSError, match="the interface is gone"):
+                look(a)
+            assert len(os.listdir("/proc/self/fd")) == opened
+    assert look(a) == ["127.0.0.1:9"]
 
 
 def test_cancellation_leaves_no_task_or_socket_behind(group: Multicast) -> None:
