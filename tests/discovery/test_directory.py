@@ -207,6 +207,30 @@ def test_a_directory_that_goes_and_comes_back_costs_no_address(tmp_path: Path) -
     assert os.listdir(path) == ["c.address"]
 
 
+def test_a_file_system_that_hangs_holds_up_neither_the_others_nor_a_cancellation(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    here = f"dir:{tmp_path}"
+    impatient = DiscoveryOptions(look_every_s=0.01, patience_s=0.05, retry_first_s=0.01)
+    discovery = Discovery([here, "10.0.0.2:1"], "a", "10.0.0.1:1", impatient)
+    hanging = discovery._sources[here]
+    assert isinstance(hanging, DirectorySource)
+
+    async def main() -> None:
+        with hanging._at_work:  # the thread that looks waits for this
+            task = asyncio.ensure_future(discovery.run(lambda _: None))
+            await until(lambda: discovery.failures[here] == 1)
+            assert discovery.found == {"10.0.0.2:1"}
+            task.cancel()
+            await asyncio.wait([task])
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+    assert discovery.failures == {here: 2}  # the look, and the leaving
+    assert [record.error for record in caplog.records] == ["no answer for 0.05 s"]  # type: ignore[attr-defined]
+    assert os.listdir(tmp_path) == []
+
+
 def others(names: str, name: str) -> list[str]:
     return [other for other in names if other != name]
 

@@ -9,6 +9,6 @@ multicast group can add any, and so nothing is believed of a peer but what its s
 what discovery owes is that no such guest can make it raise, block or grow.
 
 Nobody's clock is compared with another's: whoever announces itself does so at every look, and one
-that was silent for `silent_looks_max` looks in a row is forgotten. A process that was itself paused
+that was silent for more than `silent_looks_max` looks in a row is forgotten. A process that was itself paused
 did not look, and forgets nobody for that.
 """

@@ -1,7 +1,7 @@
 """A directory in which each member keeps a file with its address: `<name>.address`.
 
 With each look a member writes its own file anew, under a number that grows, and in one step, so that
-nobody reads half of one. Who goes takes its file away. **A file that did not change for
+nobody reads half of one. Who goes takes its file away. **A file that did not change for more than
 `silent_looks_max` looks in a row is that of a dead member: its address is forgotten, and the file
 removed.** Whoever lives, and was only paused, writes it again with its next look.
 
