@@ -125,6 +125,7 @@ def _is_integer(node: ast.expr) -> bool:
 
 def test_import_contracts_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("logging.config.dictConfig", lambda _: None)  # it would silence covey's loggers for later tests
     assert lint_imports(no_cache=True) == EXIT_STATUS_SUCCESS
 
 
