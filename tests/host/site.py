@@ -2,7 +2,7 @@
 
 python -m tests.host.site FOLDER ADDRESS EVERY_ADDRESS...
 
-Storage and trace are in the folder; the site's name is its address.
+Storage and trace are in the folder, and the key if there is one; the site's name is its address.
 """
 
 import os
@@ -17,6 +17,7 @@ from covey.kernel.engine import Surroundings
 from covey.kernel.storage import NAME_KEY, provision
 from covey.kernel.storage_sqlite import SqliteStorage
 from covey.net.host import Host, serve
+from covey.net.keys import load_keys
 from covey.trace import Recorder, open_sink
 
 OPTIONS = LinkOptions(hello_s=0.1)
@@ -33,11 +34,12 @@ def show(effect: Deliver | Install) -> None:
 
 
 def main(folder: Path, address: str, addresses: Sequence[str]) -> None:
+    keys = load_keys(key) if (key := folder / "group.key").exists() else None
     storage = SqliteStorage(folder / f"{address}.db")
     if storage.get(NAME_KEY) is None:
         provision(storage, address, address)
     with Recorder(open_sink(folder / "trace" / f"{address.replace(':', '-')}-{os.getpid()}", "parquet")) as recorder:
-        serve(Host(build, address, addresses, storage, recorder, on_effect=show, run=RUN))
+        serve(Host(build, address, addresses, storage, recorder, keys, show, run=RUN))
     storage.close()
 
 

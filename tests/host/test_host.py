@@ -16,9 +16,10 @@ from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import MisuseError, WorldError
 from covey.kernel.ids import ProcessId
 from covey.kernel.storage_sqlite import SqliteStorage
+from covey.kernel.wire import header
 from covey.net.host import Host, serve
+from covey.net.keys import Key, Keys
 from covey.net.life import PAUSE_S
-from covey.net.plain import Refused
 from covey.sim.disk import Disk
 from covey.trace import MemorySink, Recorder
 from tests.host.things import free_addresses, make, probe, running, until
@@ -121,34 +122,70 @@ def test_what_cannot_be_sent_is_counted_by_name(effect: Effect, name: str) -> No
     asyncio.run(main())
 
 
-class Picky:
-    """Refuses what begins with x, and answers it."""
-
-    def __init__(self) -> None:
-        self.replies: list[tuple[str, bytes]] = []
-
-    def open(self, datagram: bytes, source: str, now: float) -> bytes | Refused:
-        if not datagram.startswith(b"x"):
-            return datagram[1:]
-        self.replies.append((source, b"!no"))
-        return Refused("begins with x")
-
-    def seal(self, packet: bytes) -> bytes:
-        return b"!" + packet
+def keys(*letters: bytes) -> Keys:
+    return Keys(tuple(Key(letter * 32) for letter in letters))
 
 
-def test_what_a_seal_refuses_is_counted_and_answered_and_reaches_no_engine() -> None:
+def test_members_with_one_key_hear_each_other_once_they_have_proven_to_live() -> None:
     async def main() -> None:
-        host, other = make(seals=Picky()), make()
-        async with running(host), running(other):
-            other.submit([Send(host.address, b"x1"), Send(host.address, b"?2")])
-            await until(lambda: probe(other).packets, "it has been answered")
-            await until(lambda: probe(host).packets, "the other one has arrived")
-            assert probe(host).packets == [b"2"]
-            assert probe(other).packets == [b"!no"]
-            assert host.stats()["dropped: refused: begins with x"] == 1
+        a, b = make(keys=keys(b"k")), make(keys=keys(b"k"))
+        async with running(a), running(b):
+
+            def heard() -> bool:
+                a.submit([Send(b.address, packet(a, b"hello"))])
+                return bool(probe(b).packets)
+
+            await until(heard, "a packet has been opened")
+            assert set(probe(b).packets) == {packet(a, b"hello")}
+            assert b.stats()["dropped: refused: unproven"] >= 1
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(("others", "why"), [(None, "unsealed"), (keys(b"x"), "key")])
+def test_who_has_no_key_or_another_one_reaches_no_engine_and_is_counted(others: Keys | None, why: str) -> None:
+    async def main() -> None:
+        host, other = make(keys=keys(b"k")), make(keys=others)
+        async with running(host), running(other):
+            other.submit([Send(host.address, packet(other, b"hello"))])
+            await until(lambda: host.stats().get(f"dropped: refused: {why}"), "it has been refused")
+            assert probe(host).packets == []
+
+    asyncio.run(main())
+
+
+def test_a_key_is_changed_without_losing_a_packet() -> None:
+    """First all open with both, then each seals with the new one."""
+
+    async def main() -> None:
+        a, b = make(keys=keys(b"k", b"n")), make(keys=keys(b"k", b"n"))
+        async with running(a), running(b):
+
+            def heard() -> bool:
+                a.submit([Send(b.address, packet(a, b"hello"))])
+                return bool(probe(b).packets)
+
+            await until(heard, "a packet has been opened")
+            packets = [packet(a, b"%d" % number) for number in range(20)]
+            for number, each in enumerate(packets):
+                if number == 10:
+                    a.rekey(keys(b"n", b"k"))
+                a.submit([Send(b.address, each)])
+            await until(lambda: packets[-1] in probe(b).packets, "the last one has been opened")
+            assert probe(b).packets[-20:] == packets
+
+    asyncio.run(main())
+
+
+def test_a_process_without_a_key_cannot_change_it() -> None:
+    with pytest.raises(MisuseError, match="started without a key"):
+        make().rekey(keys(b"k"))
+
+
+def packet(host: Host, body: bytes) -> bytes:
+    """A packet that is in the name of who seals it."""
+    assert host.life is not None
+    return header(1, host.life.pid) + body
 
 
 # ---- where ----
@@ -173,8 +210,8 @@ def test_a_group_that_is_none_is_refused() -> None:
         make(group="127.0.0.1:7700")
 
 
-def test_with_seals_any_address_is_allowed() -> None:
-    assert make("10.0.0.1:7700", seals=Picky()).address == "10.0.0.1:7700"
+def test_with_a_key_any_address_is_allowed() -> None:
+    assert make("10.0.0.1:7700", keys=keys(b"k")).address == "10.0.0.1:7700"
 
 
 def test_a_port_that_is_taken_is_named() -> None:

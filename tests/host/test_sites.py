@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.net.keys import new_key_file
 from covey.trace import Recorder, open_sink, read_checked, read_trace
 from covey.trace.amend import add_fail
 from covey.trace.convert import close_streams
@@ -90,14 +91,17 @@ class Sites:
 
 @pytest.fixture
 def sites(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Sites]:
-    sites = Sites(tmp_path, request.param)
+    count, is_sealed = request.param
+    if is_sealed:
+        new_key_file(tmp_path / "group.key")
+    sites = Sites(tmp_path, count)
     try:
         yield sites
     finally:
         sites.freeze()
 
 
-@pytest.mark.parametrize("sites", [5], indirect=True)
+@pytest.mark.parametrize("sites", [(5, False), (5, True)], indirect=True, ids=["plain", "sealed"])
 def test_a_killed_and_a_stopped_site_come_back_into_one_view(sites: Sites) -> None:
     killed, stopped, *others = sites.addresses
     sites.start()
@@ -112,7 +116,7 @@ def test_a_killed_and_a_stopped_site_come_back_into_one_view(sites: Sites) -> No
     assert sites.judge() == []
 
 
-@pytest.mark.parametrize("sites", [3], indirect=True)
+@pytest.mark.parametrize("sites", [(3, False), (3, True)], indirect=True, ids=["plain", "sealed"])
 def test_a_site_that_is_stopped_for_seconds_is_told_and_comes_again(sites: Sites) -> None:
     """It wakes up to find that the others went on without it: the same process, the next incarnation."""
     stopped, *others = sites.addresses
@@ -126,7 +130,7 @@ def test_a_site_that_is_stopped_for_seconds_is_told_and_comes_again(sites: Sites
     assert sites.judge() == []
 
 
-@pytest.mark.parametrize("sites", [3], indirect=True)
+@pytest.mark.parametrize("sites", [(3, True)], indirect=True)
 def test_a_site_told_to_go_leaves_at_once_and_finishes_its_trace(sites: Sites) -> None:
     leaving, *others = sites.addresses
     sites.start()
@@ -139,7 +143,7 @@ def test_a_site_told_to_go_leaves_at_once_and_finishes_its_trace(sites: Sites) -
     assert max(rows, key=lambda row: row.index).event == "stop"
 
 
-@pytest.mark.parametrize("sites", [5], indirect=True)
+@pytest.mark.parametrize("sites", [(5, True)], indirect=True)
 def test_all_killed_at_once_go_on_where_their_storage_ends(sites: Sites) -> None:
     sites.start()
     first = sites.agree(*sites.addresses)

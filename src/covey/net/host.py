@@ -20,8 +20,11 @@ from covey.kernel.errors import MisuseError
 from covey.kernel.ids import ProcessId
 from covey.kernel.storage import Storage, next_incarnation
 from covey.net.addresses import Address, is_loopback, is_multicast, own_address, show_address
+from covey.net.keys import Keys
 from covey.net.life import Life, boottime
-from covey.net.plain import Plain, Seals
+from covey.net.plain import Plain, Sealing
+from covey.net.proof import BOOT_BYTES
+from covey.net.seal import Seals
 from covey.net.sockets import Port
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ class Host:
         peers: Sequence[str],
         storage: Storage,
         recorder: "Recorder | None" = None,
-        seals: Seals | None = None,
+        keys: Keys | None = None,
         on_effect: Callable[[Deliver | Install], None] = lambda effect: None,
         *,
         run: str = "live",
@@ -58,7 +61,7 @@ class Host:
     ) -> None:
         """Storage and recorder stay the caller's, to close; `storage` is written to by threads, one at a time.
 
-        `address` is what the others know this process by; port 0 takes a free one. Without seals only loopback
+        `address` is what the others know this process by; port 0 takes a free one. Without keys only loopback
         is allowed. A multicast `group`, if given, takes every `Cast`; otherwise each of the `peers` gets a copy.
         `run` is the name in the trace. With `restarts` a `Halt` that asks for the next incarnation gets it.
         """
@@ -67,7 +70,7 @@ class Host:
         self.peers = tuple(peers)
         self.storage = storage
         self.recorder = recorder
-        self.seals: Seals = seals or Plain()
+        self.keys = keys
         self.on_effect = on_effect
         self.run_name = run
         self.restarts = restarts
@@ -85,7 +88,7 @@ class Host:
             raise MisuseError(
                 f"{self.address} stands for all addresses of this machine; give the one that the others know it by"
             )
-        if isinstance(self.seals, Plain) and not is_loopback(self._bind):
+        if self.keys is None and not is_loopback(self._bind):
             raise MisuseError(
                 f"{self.address} can be reached from other machines, and without a key anybody there could take part: "
                 "make a key with `covey key new` and give it to every member, or stay on 127.0.0.1"
@@ -108,7 +111,7 @@ class Host:
         self.address = show_address(port.at)
         try:
             pid, engine, began = await _finished(asyncio.get_running_loop().run_in_executor(None, self._prepare))
-            self.life = life = Life(self, pid, engine, port, began)
+            self.life = life = Life(self, pid, engine, port, self._sealing(pid), began)
         except BaseException:
             port.close()
             raise
@@ -131,6 +134,17 @@ class Host:
         addresses = [self.address, *(peer for peer in self.peers if peer != self.address)]
         around = Surroundings(pid, self.address, self.storage, Random(secrets.randbits(64)))
         return pid, self.build(around, addresses), began
+
+    def _sealing(self, pid: ProcessId) -> Sealing:
+        return Plain() if self.keys is None else Seals(self.keys, pid, os.urandom(BOOT_BYTES))
+
+    def rekey(self, keys: Keys) -> None:
+        """Seal with the first of these keys from now on, and open with any."""
+        if self.keys is None:
+            raise MisuseError("this process was started without a key; start it again with one")
+        self.keys = keys
+        if self.life is not None and isinstance(self.life.seals, Seals):
+            self.life.seals.rekey(keys)
 
     def leave(self) -> None:
         """Have the engine leave, and `run` return when it has."""

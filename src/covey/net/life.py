@@ -21,7 +21,8 @@ from covey.kernel.engine import Engine
 from covey.kernel.ids import ProcessId
 from covey.kernel.storage import Storage
 from covey.net.addresses import parse_address
-from covey.net.plain import Refused
+from covey.net.plain import Sealing
+from covey.net.seal import Refused
 from covey.net.sockets import Port
 
 if TYPE_CHECKING:
@@ -44,11 +45,12 @@ def boottime() -> float:
 class Life:
     """An engine, its port, and its end."""
 
-    def __init__(self, host: "Host", pid: ProcessId, engine: Engine, port: Port, began: float) -> None:
+    def __init__(self, host: "Host", pid: ProcessId, engine: Engine, port: Port, seals: Sealing, began: float) -> None:
         self.host = host
         self.pid = pid
         self.engine = engine
         self.port = port
+        self.seals = seals
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[Halt] = self.loop.create_future()
         self.member: Member | None = None
@@ -153,7 +155,7 @@ class Life:
 
     def _receive(self, now: float) -> None:
         """Give the engine what has come, up to a bound, and what else is due."""
-        seals, engine = self.host.seals, self.engine
+        seals, engine = self.seals, self.engine
         for source, datagram in self.port.receive():
             self.received += 1
             packet = seals.open(datagram, source, now)
@@ -198,9 +200,9 @@ class Life:
     def _carry_out(self, effect: Effect) -> None:
         kind = type(effect)
         if kind is Send:
-            self._put(effect.to, self.host.seals.seal(effect.packet))  # type: ignore[union-attr]
+            self._put(effect.to, self.seals.seal(effect.packet))  # type: ignore[union-attr]
         elif kind is Cast:
-            self._cast(self.host.seals.seal(effect.packet))  # type: ignore[union-attr]
+            self._cast(self.seals.seal(effect.packet))  # type: ignore[union-attr]
         else:
             if self.port.is_loaded:
                 self._flush()

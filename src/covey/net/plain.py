@@ -2,16 +2,10 @@
 
 from typing import Protocol
 
-from msgspec import Struct
+from covey.net.seal import Refused
 
 
-class Refused(Struct, frozen=True, gc=False):
-    """A datagram that no packet came out of, and why; the host counts it under that."""
-
-    reason: str
-
-
-class Seals(Protocol):
+class Sealing(Protocol):
     """Between packets and datagrams. All datagrams of packets of one size have one size."""
 
     replies: list[tuple[str, bytes]]
