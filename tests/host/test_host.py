@@ -475,6 +475,17 @@ def test_a_signal_lets_the_process_leave(
     assert halt == Halt("left" if engine is Rude else "did not leave in time", restart=False)
 
 
+def test_a_host_told_to_leave_before_it_lives_leaves_as_soon_as_it_does() -> None:
+    async def main() -> None:
+        sink = MemorySink()
+        host = make(recorder=Recorder(sink))
+        host.leave()
+        assert await host.run() == Halt("left", restart=False)
+        assert [row["event"] for row in sink.rows] == ["start", "stop"]
+
+    asyncio.run(main())
+
+
 def test_a_host_told_to_leave_while_the_disk_writes_leaves_then() -> None:
     async def main() -> None:
         disk = SlowDisk()

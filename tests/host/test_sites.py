@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -69,9 +70,17 @@ class Sites:
         process.kill()
         process.wait()
         rows = [row for row in read_trace(self.folder / "trace", unclosed=True) if row.process == address]
-        last = max(rows, key=lambda row: row.index)
-        if last.event not in ("fail", "stop"):
+        last = max(rows, key=lambda row: row.index, default=None)
+        if last is not None and last.event not in ("fail", "stop"):
             add_fail(self.folder / "trace", RUN, address, last.incarnation, last.columns.get("config"))
+
+    def has_written(self, address: str, size: int) -> None:
+        """Wait until the trace of the process there has so many bytes: 1 when it starts, 250 in a view."""
+        trace = self.folder / "trace" / f"{address.replace(':', '-')}-{self.running[address].pid}.rows"
+        end = time.monotonic() + WAIT_S
+        while not trace.exists() or trace.stat().st_size < size:
+            assert time.monotonic() < end, f"{trace} does not grow to {size} bytes"
+            time.sleep(0.001)
 
     def freeze(self) -> None:
         """End all where they are, for good: what they rest in stands in the trace."""
@@ -153,4 +162,22 @@ def test_all_killed_at_once_go_on_where_their_storage_ends(sites: Sites) -> None
         sites.kill(address)
     sites.start()
     sites.agree(*sites.addresses, after=first)
+    assert sites.judge() == []
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("sites", [5], indirect=True)
+def test_sites_killed_and_stopped_at_any_moment_end_up_in_one_view(sites: Sites, seed: int) -> None:
+    """Also while they start, and while the others are about to take them in or to leave them out."""
+    random = Random(seed)
+    sites.start()
+    last = sites.agree(*sites.addresses)
+    for _ in range(8):
+        one, other = random.sample(sites.addresses, 2)
+        sites.signal(other, signal.SIGSTOP)
+        sites.kill(one)
+        sites.start(one)
+        sites.has_written(one, random.choice([0, 1, 1, 250]))
+        sites.signal(other, signal.SIGCONT)
+    sites.agree(*sites.addresses, after=last)
     assert sites.judge() == []
