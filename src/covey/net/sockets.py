@@ -4,12 +4,16 @@ Segmentation offload takes a *train* of datagrams to one address in one call: al
 shorter. Receive offload gives such a train back in one call. A refused datagram is found in the error queue
 of the socket, with the address that it was for (IP_RECVERR); any later call fails once because of it.
 
+The loop watches an epoll of the port's own, in which the sockets are: a report in the error queue looks to it like
+a packet that came. (uvloop, told of an error at a socket itself, never listens to that socket again.)
+
 What the kernel does not take at once waits in a bounded queue. Nothing here is raised for what the network
 does: it is counted in `drops`, by name.
 """
 
 import asyncio
 import errno
+import select
 import socket
 import struct
 from collections import Counter, deque
@@ -63,8 +67,10 @@ class Port:
         self._sockets = [self._socket]
         if group is not None:
             self._sockets.append(self._join(group, bind))
+        self._ready = select.epoll()
         for each in self._sockets:
             _prepare(each, offload)
+            self._ready.register(each, select.EPOLLIN)  # and errors, which need no asking for
         self.at: Address = self._socket.getsockname()
         self.buffers = Buffers(*(self._socket.getsockopt(socket.SOL_SOCKET, side) for side in _SIDES))
         self._trains: dict[Address, list[bytes]] = {}
@@ -88,19 +94,21 @@ class Port:
     def listen(self, loop: asyncio.AbstractEventLoop, on_readable: Callable[[], None]) -> None:
         """Call that whenever there is something to receive."""
         self._loop = loop
-        for each in self._sockets:
-            loop.add_reader(each.fileno(), on_readable)
+        loop.add_reader(self._ready.fileno(), self._on_ready, on_readable)
+
+    def _on_ready(self, on_readable: Callable[[], None]) -> None:
+        if self._waiting:
+            self._go_on()
+        on_readable()
 
     def rest(self) -> None:
-        """Leave in the kernel what arrives, until `listen` is called again."""
+        """Leave in the kernel what arrives, and in the queue what waits, until `listen` is called again."""
         if self._loop is not None:
-            for each in self._sockets:
-                self._loop.remove_reader(each.fileno())
+            self._loop.remove_reader(self._ready.fileno())
 
     def close(self) -> None:
         self.rest()
-        if self._loop is not None and self._waiting:
-            self._loop.remove_writer(self._socket.fileno())
+        self._ready.close()
         for each in self._sockets:
             each.close()
 
@@ -210,22 +218,21 @@ class Port:
             self.drops[f"send: {errno.errorcode.get(error.errno or 0, str(error.errno))}"] += len(train)
 
     def _wait(self, to: Address, train: list[bytes]) -> None:
-        if self._loop is None or self._waiting_count + len(train) > WAITING_MAX:
+        if self._waiting_count + len(train) > WAITING_MAX:
             self.drops["send: queue full"] += len(train)
             return
         if not self._waiting:
-            self._loop.add_writer(self._socket.fileno(), self._go_on)
+            self._ready.modify(self._socket, select.EPOLLIN | select.EPOLLOUT)
         self._waiting.append((to, train))
         self._waiting_count += len(train)
 
     def _go_on(self) -> None:
         """There is room in the kernel again."""
-        assert self._loop is not None
         while self._waiting and self._send(*self._waiting[0]):
             _, train = self._waiting.popleft()
             self._waiting_count -= len(train)
         if not self._waiting:
-            self._loop.remove_writer(self._socket.fileno())
+            self._ready.modify(self._socket, select.EPOLLIN)
 
 
 def trains(datagrams: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:
