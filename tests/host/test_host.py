@@ -4,17 +4,24 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from covey.isis.links import LinkOptions
+from covey.isis.sites import Sites
 from covey.kernel.effects import Append, Cast, Deliver, Effect, Halt, Install, Send, Store
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import MisuseError, WorldError
 from covey.kernel.ids import ProcessId
+from covey.kernel.storage import provision
 from covey.kernel.storage_sqlite import SqliteStorage
 from covey.kernel.wire import header
 from covey.net.host import Host, serve
@@ -83,6 +90,7 @@ def test_a_port_that_refuses_packets_is_hinted_at() -> None:
             host.submit([Send(nobody, b"hello")] * 3)
             await until(lambda: "hint" in probe(host).names, "the port has refused")
             assert {call[2] for call in probe(host).calls if call[0] == "hint"} == {nobody}
+            assert host.stats()["dropped: sent, but came back: ECONNREFUSED"] >= 1
 
     asyncio.run(main())
 
@@ -496,5 +504,62 @@ def test_a_host_told_to_leave_while_the_disk_writes_leaves_then() -> None:
             host.leave()
             assert await task == Halt("left", restart=False)
             assert disk.log() == [b"x"]
+
+    asyncio.run(main())
+
+
+def test_uvloop_is_used_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[asyncio.AbstractEventLoop] = []
+
+    def new_event_loop() -> asyncio.AbstractEventLoop:
+        made.append(asyncio.new_event_loop())
+        return made[-1]
+
+    monkeypatch.setitem(sys.modules, "uvloop", SimpleNamespace(new_event_loop=new_event_loop))
+    host = make()
+    host.leave()
+    serve(host)
+    assert len(made) == 1
+
+
+# ---- hostile ----
+
+
+def test_garbage_at_full_load_is_counted_by_the_engine_and_raises_nothing() -> None:
+    """A real engine among strangers: it keeps its view, and goes on to take part."""
+    addresses = free_addresses(3)
+    views: dict[str, Install] = {}
+
+    def build(around: Surroundings, everybody: Sequence[str]) -> Engine:
+        return Sites(around, everybody, configured=addresses, options=LinkOptions(hello_s=0.05))
+
+    def site(address: str) -> Host:
+        disk = Disk()
+        provision(disk, address, address)
+        watch = lambda effect: views.__setitem__(address, effect)  # noqa: E731
+        return Host(build, address, addresses, disk, on_effect=watch)
+
+    def agree() -> bool:
+        return {tuple(sorted(name.rpartition("/")[0] for name in view.members)) for view in views.values()} == {
+            tuple(sorted(addresses))
+        } and len(views) == 3
+
+    async def main() -> None:
+        random = Random(1)
+        hosts = [site(address) for address in addresses]
+        async with AsyncExitStack() as stack:
+            tasks = [await stack.enter_async_context(running(host)) for host in hosts]
+            stranger = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            for _ in range(100):
+                for host in hosts:
+                    where = ("127.0.0.1", int(host.address.rpartition(":")[2]))
+                    for size in (0, 1, 9, 100, 1400, 65507):
+                        stranger.sendto(random.randbytes(size), where)
+                await asyncio.sleep(0)
+            await until(agree, "all are in one view")
+            assert not any(task.done() for task in tasks)
+            for host in hosts:
+                garbage = host.stats()
+                assert garbage["dropped: packet: short"] + garbage["dropped: packet: magic"] > 100
 
     asyncio.run(main())

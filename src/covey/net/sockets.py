@@ -155,7 +155,7 @@ class Port:
                 if (level, kind) != (socket.IPPROTO_IP, IP_RECVERR):
                     continue
                 (number,) = _INT.unpack_from(content)
-                self.drops[f"sent: {errno.errorcode.get(number, number)}"] += 1
+                self.drops[f"sent, but came back: {errno.errorcode.get(number, number)}"] += 1
                 if number == errno.ECONNREFUSED:
                     refused[show_address(target)] = None
         return list(refused)
