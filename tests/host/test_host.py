@@ -29,7 +29,7 @@ from covey.net.keys import Key, Keys
 from covey.net.life import PAUSE_S
 from covey.sim.disk import Disk
 from covey.trace import MemorySink, Recorder
-from tests.host.things import free_addresses, make, probe, running, until
+from tests.host.things import Guest, free_addresses, make, probe, running, until
 from tests.sim.probe import Probe
 
 # ---- packets ----
@@ -248,6 +248,20 @@ def test_a_pause_is_told_of_before_what_was_received_meanwhile() -> None:
     asyncio.run(main())
 
 
+def test_a_start_that_took_long_is_no_pause() -> None:
+    def build(around: Surroundings, addresses: Sequence[str]) -> Engine:
+        time.sleep(2 * PAUSE_S)
+        return Guest(around)
+
+    async def main() -> None:
+        host = make(build=build)
+        async with running(host):
+            await until(lambda: probe(host).names, "it has started")
+            assert probe(host).names == ["start"]
+
+    asyncio.run(main())
+
+
 def test_an_engine_is_woken_at_its_deadline_and_hears_of_no_pause_while_the_loop_runs() -> None:
     async def main() -> None:
         host = make()
@@ -448,6 +462,8 @@ def test_a_cancelled_host_leaves_gracefully_first() -> None:
             task.cancel()
             await until(lambda: "leave" in probe(host).names, "it was told to leave")
             assert not task.done()
+            host.leave()
+            assert probe(host).names.count("leave") == 1, "it is told once"
             other.submit([Send(host.address, b"go")])
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -148,9 +148,10 @@ class Host:
 
     def leave(self) -> None:
         """Have the engine leave, and `run` return when it has."""
-        self._leaving = True
-        if self.life is not None:
-            self.life.leave()
+        if not self._leaving:
+            self._leaving = True
+            if self.life is not None:
+                self.life.leave()
 
     # ---- the application ----
 

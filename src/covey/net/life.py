@@ -63,7 +63,7 @@ class Life:
         """By so much was a tick late: so long the loop was held up by something."""
         self.commit_s_max = 0.0
         self._began = began
-        self._seen = self.now
+        self._seen = 0.0
         self._is_to_leave = False
         self._due: deque[Effect] = deque()
         self._carrying = False
@@ -71,7 +71,7 @@ class Life:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._tick: asyncio.TimerHandle | None = None
-        self._tick_at = self._seen
+        self._tick_at = 0.0
 
     @property
     def now(self) -> float:
@@ -92,6 +92,7 @@ class Life:
     def start(self) -> None:
         self._write("start", recovered=self.pid.incarnation > 1)
         self.port.listen(self.loop, self._on_readable)
+        self._seen = self._tick_at = self.now
         self._enter(self.engine.start)
         self._on_tick()
 
@@ -165,9 +166,9 @@ class Life:
                 engine.receive(now, source, packet)
         for peer in self.port.refusals():
             engine.hint(now, peer)
-        replies, seals.replies = seals.replies, []
-        for to, datagram in replies:
+        for to, datagram in seals.replies:
             self._put(to, datagram)
+        seals.replies.clear()
         self._wake(now)
 
     def _wake(self, now: float) -> None:
