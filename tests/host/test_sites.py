@@ -166,7 +166,7 @@ def test_all_killed_at_once_go_on_where_their_storage_ends(sites: Sites) -> None
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("sites", [5], indirect=True)
+@pytest.mark.parametrize("sites", [(5, True)], indirect=True)
 def test_sites_killed_and_stopped_at_any_moment_end_up_in_one_view(sites: Sites, seed: int) -> None:
     """Also while they start, and while the others are about to take them in or to leave them out."""
     random = Random(seed)
