@@ -89,8 +89,14 @@ def verdict(scenario: Scenario, model: Model) -> Verdict:
 
 
 def shrunk(scenario: Scenario, model: Model, kind: str) -> Scenario:
-    """Return the smallest scenario found that fails in the same way."""
-    return shrink(scenario, lambda candidate: verdict(candidate, model).kind == kind)
+    """Return the smallest scenario found that fails in the same way; without a calm none has to rest."""
+    calm = any(step.verb == "calm" for step in scenario.steps)
+
+    def fails(candidate: Scenario) -> bool:
+        is_calm = any(step.verb == "calm" for step in candidate.steps)
+        return is_calm == calm and verdict(candidate, model).kind == kind
+
+    return shrink(scenario, fails)
 
 
 # ---- the seeds ---------------------------------------------------------------------------------

@@ -443,6 +443,18 @@ def test_a_reign_forgets_the_dead() -> None:
         assert B in known
 
 
+def test_a_manager_that_missed_views_and_was_left_out_restarts() -> None:
+    """It cannot know the views between: they were kept for those who stayed."""
+    a = member(A)
+    a.hears(C, D, E, view=-1)
+    a.review()
+    newer = Round(2, A)
+    later = Extension(Round(1, E), (View(2, (A, C, D, E)), View(3, (C, D, E))))
+    for pid in (C, D, E):
+        a.told(pid, Nack(newer, newer, later, standing()))
+    assert Halt("left out of the view", restart=True) in a.done()
+
+
 # ---- the table of states and messages ----
 
 NEWER = Round(3, C)

@@ -111,9 +111,13 @@ class Memory:
         return Standing(self.number, self.since)
 
     def can_follow(self, extension: Extension, quorum: Quorum) -> bool:
-        """Whether an extension can be of this sequence: its views have a quorum, and this site has missed none."""
+        """Whether an extension can be of this sequence: its views have a quorum, and this site has missed none.
+
+        Unless the last of them leaves it out: then it has missed what it has, and learns that it is dead.
+        """
+        is_in = bool(extension.views) and self.me in extension.views[-1].members
         mine = [view.number for view in extension.views if view.number > self.number and self.me in view.members]
-        follows = self.view is None or mine == list(range(self.number + 1, self.number + 1 + len(mine)))
+        follows = self.view is None or not is_in or mine == list(range(self.number + 1, self.number + 1 + len(mine)))
         return follows and all(quorum.holds(view.members) for view in extension.views)
 
     def promise(self, round_: Round) -> None:
