@@ -17,8 +17,8 @@ import itertools
 import os
 import socket
 import subprocess
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -60,14 +60,20 @@ class Lab:
     def address(self, host: str) -> str:
         return f"10.77.0.{self.hosts.index(host) + 1}"
 
-    def udp(self, host: str, port: int = 0) -> socket.socket:
-        """A UDP socket that lives on the host, bound, with a timeout of a second."""
+    @contextmanager
+    def inside(self, host: str) -> Iterator[None]:
+        """Sockets that this thread opens meanwhile live on the host."""
         with (NAMESPACES / self.namespace(host)).open() as there, Path("/proc/thread-self/ns/net").open() as here:
             _enter(there.fileno())
             try:
-                opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                yield
             finally:
                 _enter(here.fileno())
+
+    def udp(self, host: str, port: int = 0) -> socket.socket:
+        """A UDP socket that lives on the host, bound, with a timeout of a second."""
+        with self.inside(host):
+            opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         opened.bind((self.address(host), port))
         opened.settimeout(1)
         return opened
