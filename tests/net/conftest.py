@@ -1,4 +1,4 @@
-"""A fresh laboratory for each test that asks for one."""
+"""A fresh laboratory for each test that asks for one; of three hosts, unless it is parametrised with their letters."""
 
 from collections.abc import Iterator
 
@@ -8,6 +8,6 @@ from tests.net.lab import Lab
 
 
 @pytest.fixture
-def lab() -> Iterator[Lab]:
-    with Lab(["a", "b", "c"]) as lab:
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    with Lab(list(getattr(request, "param", "abc"))) as lab:
         yield lab

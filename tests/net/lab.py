@@ -15,6 +15,7 @@ Needs root, ip and nft. What was built is taken down whatever happens in between
 import ctypes
 import itertools
 import os
+import re
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -91,8 +92,13 @@ class Lab:
         for host in self.hosts:
             self._nft(host, "flush chain ip covey faults")
 
+    def lost(self) -> int:
+        """How many packets the present cuts and losses have taken."""
+        listings = (self._nft(host, "list chain ip covey faults") for host in self.hosts)
+        return sum(int(count) for listing in listings for count in re.findall(r"counter packets (\d+)", listing))
+
     def _drop(self, source: str, target: str, condition: str) -> None:
-        self._nft(target, f"add rule ip covey faults ip saddr {self.address(source)} {condition} drop")
+        self._nft(target, f"add rule ip covey faults ip saddr {self.address(source)} {condition} counter drop")
 
     def _add_namespace(self, stack: ExitStack, name: str) -> None:
         _run("ip", "netns", "add", name)
@@ -109,14 +115,15 @@ class Lab:
         self._nft(host, "add table ip covey")
         self._nft(host, "add chain ip covey faults { type filter hook input priority 0; }")
 
-    def _nft(self, host: str, rule: str) -> None:
-        _run("ip", "netns", "exec", self.namespace(host), "nft", rule)
+    def _nft(self, host: str, command: str) -> str:
+        return _run("ip", "netns", "exec", self.namespace(host), "nft", command)
 
 
-def _run(*command: str) -> None:
+def _run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def _enter(namespace: int) -> None:

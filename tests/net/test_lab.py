@@ -43,6 +43,7 @@ def test_half_of_the_packets_are_lost(lab: Lab) -> None:
         for number in range(400):
             outbox.sendto(number.to_bytes(2), (lab.address("b"), PORT))
         arrived = received(inbox)
+    assert lab.lost() == 400 - arrived
     # 200 are expected; that it is fewer than 100 or more than 300 has a chance of 10**-23.
     assert 100 < arrived < 300
 
