@@ -138,6 +138,24 @@ def test_what_the_kernel_refuses_for_another_reason_is_lost_by_name(
     a.close()
 
 
+@pytest.mark.parametrize("number", [errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.EMSGSIZE])
+def test_what_became_of_an_earlier_datagram_does_not_cost_the_next_one(
+    number: int, kernel: type[Kernel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel says it once, to whoever calls next."""
+    a, b = Port(HERE), Port(HERE)
+    reports = [number]
+    monkeypatch.setattr(kernel, "rule", staticmethod(lambda train: reports.pop() if reports else 0))
+    for packet in (b"1", b"2"):
+        a.put(b.at, packet)
+    a.flush()
+    assert received(b) == [b"1", b"2"]
+    assert a.sent["calls"] == 1, "they are still one train"
+    assert not a.drops
+    a.close()
+    b.close()
+
+
 # ---- what arrives ----
 
 

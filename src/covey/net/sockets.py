@@ -39,6 +39,8 @@ READS_MAX = 64
 """Calls to the kernel before the engine is drained; each may bring a train."""
 REPORTS_MAX = 64
 """Reports of the error queue that are read at a time."""
+TRIES_MAX = 4
+"""Calls to send one train: the first may fail with the report of an earlier one, to whomever that was."""
 
 _ANCILLARY = 2 * socket.CMSG_SPACE(4)
 _INT = struct.Struct("=i")
@@ -188,23 +190,21 @@ class Port:
         extra = []
         if len(train) > 1:
             extra.append((socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("=H", len(train[0]))))
-        for _ in range(REPORTS_MAX):  # the kernel first reports what became of earlier ones, one a call
+        for _ in range(TRIES_MAX):
             try:
                 size = self._socket.sendmsg(train, extra, 0, to)
-            except ConnectionRefusedError:
-                continue
             except (BlockingIOError, InterruptedError):
                 return False
             except OSError as error:
                 if error.errno == errno.ENOBUFS:
                     return False
-                self._cannot(to, train, error)
-                return True
+                failure = error
+                continue
             self.sent["datagrams"] += len(train)
             self.sent["bytes"] += size
             self.sent["calls"] += 1
             return True
-        self.drops["send: ECONNREFUSED"] += len(train)
+        self._cannot(to, train, failure)
         return True
 
     def _cannot(self, to: Address, train: list[bytes], error: OSError) -> None:
