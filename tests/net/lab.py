@@ -87,6 +87,13 @@ class Lab:
         """From now on target misses so many of source's packets, at random."""
         self._drop(source, target, f"numgen random mod 100 < {percent}")
 
+    def unplug(self, host: str) -> None:
+        """From now on the host has no network, and knows it."""
+        self._link(host, "down")
+
+    def plug(self, host: str) -> None:
+        self._link(host, "up")
+
     def heal(self) -> None:
         """Undo every cut and loss."""
         for host in self.hosts:
@@ -111,9 +118,12 @@ class Lab:
         _run("ip", "-n", self._switch, "link", "set", port, "master", "bridge", "up")
         _run("ip", "-n", name, "address", "add", f"{self.address(host)}/24", "dev", "net")
         _run("ip", "-n", name, "link", "set", "lo", "up")
-        _run("ip", "-n", name, "link", "set", "net", "up")
+        self.plug(host)
         self._nft(host, "add table ip covey")
         self._nft(host, "add chain ip covey faults { type filter hook input priority 0; }")
+
+    def _link(self, host: str, state: str) -> None:
+        _run("ip", "-n", self.namespace(host), "link", "set", "net", state)
 
     def _nft(self, host: str, command: str) -> str:
         return _run("ip", "netns", "exec", self.namespace(host), "nft", command)

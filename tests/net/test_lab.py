@@ -37,6 +37,14 @@ def test_a_cut_goes_one_way_and_heals(lab: Lab) -> None:
     assert arrives(lab, "a", "b")
 
 
+def test_a_host_without_a_network_sends_nothing_until_it_is_plugged_in_again(lab: Lab) -> None:
+    lab.unplug("a")
+    with pytest.raises(OSError, match="unreachable"):
+        arrives(lab, "a", "b")
+    lab.plug("a")
+    assert arrives(lab, "a", "b")
+
+
 def test_half_of_the_packets_are_lost(lab: Lab) -> None:
     lab.lose("a", "b", 50)
     with lab.udp("b", PORT) as inbox, lab.udp("a") as outbox:

@@ -65,15 +65,23 @@ def test_sites_agree_although_packets_are_lost_and_take_in_again_who_was_killed(
     assert sealed.judge() == []
 
 
-def test_the_majority_goes_on_without_who_is_cut_off_and_that_one_is_told_and_comes_again(sealed: Town) -> None:
+@pytest.mark.parametrize("is_unplugged", [False, True], ids=["cut", "unplugged"])
+def test_the_majority_goes_on_without_who_is_cut_off_and_that_one_is_told_and_comes_again(
+    sealed: Town, is_unplugged: bool
+) -> None:
     alone, *others = sealed.addresses
+    host = sealed.host_at[alone]
     sealed.start()
     first = sealed.agree(*sealed.addresses)
-    sealed.cut([alone], others)
-    sealed.cut(others, [alone])
+    if is_unplugged:
+        sealed.lab.unplug(host)
+    else:
+        sealed.cut([alone], others)
+        sealed.cut(others, [alone])
     second = sealed.agree(*others, after=first)
     assert sealed.view(alone).split()[0] == str(first)
     assert sealed.incarnation(alone) == 1
+    sealed.lab.plug(host)
     sealed.lab.heal()
     sealed.agree(*sealed.addresses, after=second)
     assert f"{alone}/2" in sealed.view(alone).split()
