@@ -207,6 +207,13 @@ def test_the_name_and_incarnation_that_sealed_are_those_inside(pair: tuple[Seals
     assert reason(b.open(a.seal(b"0123456789"), "a", 0.0)) == "sender"
 
 
+def test_two_starts_of_one_disk_image_share_no_key() -> None:
+    """Also where chance has the numbers, and so the nonces, agree: what is hidden looks different."""
+    boots = bytes(16), bytes([*range(1, 13), 0, 0, 0, 0]), bytes([*range(2, 14), 0, 0, 0, 0])
+    starts = [Seals(Keys((OLD,)), process, each) for process in (A, ProcessId("a", 2), B) for each in boots]
+    assert len({start.seal(b"the same")[32:-16] for start in starts}) == len(starts)
+
+
 def test_what_comes_back_from_the_network_is_ones_own(pair: tuple[Seals, Seals]) -> None:
     a, _ = pair
     assert reason(a.open(a.seal(packet(A)), "a", 0.0)) == "own"
