@@ -83,8 +83,9 @@ fuzz: $(VENV)/.fuzz  ## Feed bytes to every decoder, each for SECONDS=60 unless 
 	    echo "$$target"; $(BIN)/python -m $$target -max_total_time=$(SECONDS); \
 	done
 
-bench: $(VENV)/.dev  ## Measure simulated packets per second
+bench: $(VENV)/.dev  ## Measure packets per second, simulated and on real sockets
 	$(BIN)/python bench/sim.py
+	$(BIN)/python bench/net.py
 
 clean:  ## Remove the venv and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
