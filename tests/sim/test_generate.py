@@ -33,6 +33,11 @@ def test_a_generated_scenario_is_read_back_from_its_text_as_it_was(scenarios: li
         assert parse(str(scenario)) == scenario
 
 
+def test_numbers_in_a_generated_scenario_are_short_enough_to_read(scenarios: list[Scenario]) -> None:
+    for scenario in scenarios:
+        assert max(len(word.partition(".")[2]) for word in str(scenario).split()) <= 3
+
+
 def test_faults_come_in_the_order_of_time_and_then_there_is_calm_and_rest(scenarios: list[Scenario]) -> None:
     for scenario in scenarios:
         times = [step.at for step in scenario.steps]

@@ -1,5 +1,6 @@
 """The simulated host keeps the duties of a host (`covey.kernel.engine`), and ends a process wherever it is told to."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +11,7 @@ from covey.kernel.errors import BrokenInvariant
 from covey.kernel.ids import ProcessId
 from covey.sim.machine import BURST_S, INBOX_MAX, PAUSE_S, RESTART_S, Life, Machine
 from covey.sim.network import NetworkOptions
+from covey.sim.world import World
 from tests.sim.probe import Bench, Probe
 
 ME = ProcessId("a", 1)
@@ -56,23 +58,30 @@ def test_effects_are_carried_out_in_their_order() -> None:
     assert log.seen == WHOLE_LIST
 
 
+@pytest.mark.parametrize("at_once", [True, False], ids=["in one list", "each in a list of its own"])
 @pytest.mark.parametrize("position", range(len(WHOLE_LIST) + 1))
 @pytest.mark.parametrize("kept", [0.0, 0.6, 1.0])
-def test_between_any_two_effects_a_process_can_crash_and_keeps_all_that_it_told_of(position: int, kept: float) -> None:
+def test_between_any_two_effects_a_process_can_crash_and_keeps_all_that_it_told_of(
+    position: int, kept: float, at_once: bool
+) -> None:
     """A Store before a Send is durable once the Send is done; of what no other effect followed, a beginning may be."""
     bench = Bench()
     log = Log(bench)
     bench.world.crash("a", after=position, kept=kept)
-    if position:
-        bench.do("a", *WHOLE_LIST, Send("b", b"never"))
+    effects = [*WHOLE_LIST, Send("b", b"never")]
+    for part in [effects] if at_once else [[effect] for effect in effects]:
+        if bench.world.machine("a").engine is not None:
+            bench.do("a", *part)
     assert log.seen == [*WHOLE_LIST[:position], Life("fail")]
     done = WHOLE_LIST[:position]
     told = max((place for place, effect in enumerate(done) if not isinstance(effect, Store | Append)), default=-1)
     disk = bench.world.machine("a").disk
     found = disk.get("k"), disk.log()
     assert found in [contents(done[:upto]) for upto in range(told + 1, len(done) + 1)]
-    if kept in (0.0, 1.0):
+    if at_once and kept in (0.0, 1.0):
         assert found == contents(done if kept else done[: told + 1])
+    elif not at_once:
+        assert found == contents(done), "a list that is done is durable"
 
 
 def contents(effects: list[Effect]) -> tuple[bytes | None, list[bytes]]:
@@ -212,6 +221,7 @@ def test_what_a_process_went_through_is_in_the_trace() -> None:
     assert state["digest"] == "d"
     assert crash["config"] == "v1"
     assert [row["recovered"] for row in rows if row["event"] == "start"] == [False, True]
+    assert "config" not in rows[6], "its second life was in no configuration"
     assert all(one["index"] < other["index"] for one, other in pairwise(rows))
 
 
@@ -327,6 +337,17 @@ def test_the_pause_of_an_earlier_life_does_not_end_a_later_one() -> None:
     assert bench["a"].calls[1:] == [("paused", 5.0, 4.0)]
 
 
+def test_the_pause_of_an_earlier_life_does_not_make_a_later_one_longer() -> None:
+    bench = Bench()
+    bench.world.pause("a", 9.0)
+    bench.world.run_for(1)
+    bench.world.crash("a")
+    bench.world.start("a")
+    bench.world.pause("a", 2.0)
+    bench.world.run_for(3)
+    assert bench["a"].calls[1:] == [("paused", 3.0, 2.0)]
+
+
 def test_a_socket_that_nobody_empties_fills_up_and_counts_what_is_lost() -> None:
     bench = Bench()
     bench.world.pause("a", 1.0)
@@ -397,6 +418,21 @@ def test_a_deadline_that_was_set_under_another_rate_is_met_all_the_same() -> Non
     assert bench["a"].names == ["start", "submit"]
     bench.world.run_for(0.2)
     assert bench["a"].calls[-1] == ("wake", 4.0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "woken"),
+    [(lambda world: world.clock("a", 4.0), 1.25), (lambda world: world.jump("a", PAUSE_S / 2), 2.0 - PAUSE_S / 2)],
+)
+def test_a_deadline_comes_sooner_when_the_clock_is_ahead(fault: Callable[[World], None], woken: float) -> None:
+    bench = Bench()
+    bench.wake_at("a", 2.0)
+    bench.world.run_for(1)
+    fault(bench.world)
+    bench.world.run_until(woken - 0.001)
+    assert "wake" not in bench["a"].names
+    bench.world.run_until(woken + 0.001)
+    assert bench["a"].calls[-1] == ("wake", 2.0)
 
 
 def test_a_jump_of_the_clock_is_told_as_a_pause_and_makes_deadlines_due() -> None:
@@ -472,6 +508,16 @@ def test_in_burst_mode_an_engine_is_given_all_that_came_and_drained_once() -> No
     assert sorted(bench["a"].packets) == [b"0", b"1", b"2", b"3", b"4"]
     moments = {call[1] for call in bench["a"].calls if call[0] == "receive"}
     assert bench["a"].checks - checks == len(moments) < 5
+
+
+def test_in_burst_mode_a_socket_is_looked_into_so_long_after_the_first_packet_came() -> None:
+    bench = Bench(burst=True)
+    bench.world.weather(NetworkOptions("instant"))
+    for number, gap in enumerate((0.5, 0.7, 5)):
+        bench.do("b", Send("a", b"%d" % number))
+        bench.world.run_for(gap * BURST_S)
+    times = [call[1] for call in bench["a"].calls if call[0] == "receive"]
+    assert times == pytest.approx([BURST_S, BURST_S, 2.2 * BURST_S], rel=0.02)
 
 
 def test_in_burst_mode_what_waits_in_the_socket_of_a_process_dies_with_it() -> None:

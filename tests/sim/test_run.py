@@ -118,6 +118,17 @@ def test_a_function_is_a_scenario_too() -> None:
     assert header(sink)["complete"] is True
 
 
+def test_a_run_that_breaks_after_it_settled_is_not_complete() -> None:
+    def script(world: World) -> None:
+        world.start()
+        world.settle(10)
+        raise BrokenInvariant("later")
+
+    sink = MemorySink()
+    assert play(script, World(4, ["a", "b"], model(Viewer), recorder=Recorder(sink))).why == "later"
+    assert header(sink)["complete"] is False
+
+
 def test_who_watches_sees_the_world_before_anything_happens() -> None:
     seen = []
     run(SCENARIO, model(Viewer), watch=lambda world: seen.append((world.now, world.up)))

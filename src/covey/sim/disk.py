@@ -1,16 +1,15 @@
 """A disk that can be told to lose and to tear what was not yet durable.
 
-The journal is what a real file would hold: records of a length, a checksum and a body. A crash keeps
-the durable part; of what was written after the last flush it keeps nothing, or as many bytes as the
-tear leaves. Opening reads records up to the first that is not whole.
+The journal is what a file would hold: records of a length and a body. A crash keeps the durable part; of
+what was written after the last flush it keeps nothing, or as many bytes as the tear leaves. Opening reads
+records up to the first that is not whole.
 """
 
 import struct
-import zlib
 
 import msgspec
 
-_HEAD = struct.Struct("!II")
+_HEAD = struct.Struct("!I")
 _PUT, _APPEND = 0, 1
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[int, str, bytes]).decode
@@ -58,18 +57,17 @@ class Disk:
 
     def _write(self, record: tuple[int, str, bytes]) -> None:
         body = _encode(record)
-        self._written += _HEAD.pack(len(body), zlib.crc32(body)) + body
+        self._written += _HEAD.pack(len(body)) + body
 
     def _record(self, journal: bytearray, at: int) -> int | None:
         """Redo the record at a place of the journal; return where the next begins, None if there is none."""
         start = at + _HEAD.size
         if start > len(journal):
             return None
-        length, check = _HEAD.unpack_from(journal, at)
-        body = bytes(journal[start : start + length])
-        if len(body) != length or zlib.crc32(body) != check:
+        (length,) = _HEAD.unpack_from(journal, at)
+        if start + length > len(journal):
             return None
-        what, key, value = _decode(body)
+        what, key, value = _decode(journal[start : start + length])
         if what == _PUT:
             self._pairs[key] = value
         else:

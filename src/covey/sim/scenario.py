@@ -79,7 +79,7 @@ class Scenario(Struct, frozen=True):
         """Let it all happen, in the order of time."""
         world.weather(self.weather)
         for step in sorted(self.steps, key=lambda step: step.at):
-            world.run_until(max(step.at, world.now))
+            world.run_until(step.at)
             world.settled = False
             world.steps.append((world.now, step))
             VERBS[step.verb](world, step.words)
