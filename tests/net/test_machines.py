@@ -111,4 +111,4 @@ def test_a_machine_that_is_not_there_costs_no_packet_to_another(lab: Lab) -> Non
         port.flush()
         assert inbox.recv(100) == b"hello"
         assert port.refusals() == []
-        assert port.drops == {"sent: EHOSTUNREACH": 1}
+        assert port.drops == {"sent, but came back: EHOSTUNREACH": 1}
