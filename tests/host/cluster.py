@@ -62,12 +62,12 @@ class Sites:
         names = sorted(word.rpartition("/")[0] for word in words[1:])
         return int(words[0]) if names == sorted(addresses) and int(words[0]) > after else None
 
-    def wait(self, find: Callable[[], T | None]) -> T:
+    def wait(self, find: Callable[[], T | None], every_s: float = 0.02) -> T:
         """Wait until there is something to be found, and return it."""
         end = time.monotonic() + WAIT_S
         while (found := find()) is None:
             assert time.monotonic() < end, {address: self.view(address) for address in self.addresses}
-            time.sleep(0.02)
+            time.sleep(every_s)
         return found
 
     def incarnation(self, address: str) -> int:
@@ -90,7 +90,7 @@ class Sites:
     def has_written(self, address: str, size: int) -> None:
         """Wait until the trace of the process there has so many bytes: 1 when it starts, 250 in a view."""
         trace = self.folder / "trace" / f"{address.replace(':', '-')}-{self.running[address].pid}.rows"
-        self.wait(lambda: (trace.exists() and trace.stat().st_size >= size) or None)
+        self.wait(lambda: (trace.exists() and trace.stat().st_size >= size) or None, every_s=0.001)
 
     def _rows(self, address: str) -> list[Row]:
         rows = read_trace(self.folder / "trace", unclosed=True)
