@@ -23,7 +23,7 @@ from covey.kernel.wire import VERSION, header
 from covey.net.addresses import Address, parse_address
 from covey.net.host import Host
 from covey.net.keys import Key, Keys
-from covey.net.seal import ANSWER, CHALLENGE, DATA, DATA_BYTES_MIN, NOTICE, Refused, Seals
+from covey.net.seal import ANSWER, CHALLENGE, DATA, DATA_BYTES_MIN, NOTICE, WINDOW, Refused, Seals
 from covey.net.sockets import DATAGRAM_MAX, Port
 from covey.sim.disk import Disk
 from tests.host.things import WAIT_S, free_addresses, running, until
@@ -85,6 +85,7 @@ class Network:
         """By the name of who opened them, and what came of it."""
         self.expected: dict[str, Counter[str]] = defaultdict(Counter)
         """By address: what he sent there, by the reason for which it must be refused."""
+        self.sites: set[Address] = set()
         self.is_hostile = False
         self._held: dict[tuple[Port, Address], bytes] = {}
         self._open, self._put = Seals.open, Port.put
@@ -97,15 +98,22 @@ class Network:
     def __exit__(self, *error: object) -> None:
         self.socket.close()
 
+    def rest(self) -> None:
+        """What is held back is lost."""
+        self.is_hostile = False
+        self._held.clear()
+
     def open(self, seals: Seals, datagram: bytes, source: str, now: float) -> bytes | Refused:
         found = self._open(seals, datagram, source, now)
         self.heard[seals.me.name, found.reason if isinstance(found, Refused) else "accepted"].append(datagram)
         return found
 
     def put(self, port: Port, to: Address, datagram: bytes) -> None:
-        """A damaged copy overtakes every datagram, and every third comes after the next one."""
-        if self.is_hostile and datagram[3] == DATA:
+        """A damaged copy overtakes every datagram, a good one goes to a third site, and some come after the next."""
+        if self.is_hostile and datagram[3] == DATA and to in self.sites:
             self.send(to, "forged", flip(len(datagram) - 1)(datagram))
+            for third in self.sites - {to, port.at}:
+                self.socket.sendto(datagram, third)
         if (held := self._held.pop((port, to), None)) is not None:
             self._put(port, to, datagram)
             self._put(port, to, held)
@@ -156,13 +164,21 @@ async def soon(condition: Callable[[], bool], what: str) -> None:
         await asyncio.sleep(0)
 
 
-async def talk(sites: Sequence[Site]) -> None:
-    for number in range(MESSAGES):
+async def talk(sites: Sequence[Site], numbers: Sequence[int]) -> None:
+    for number in numbers:
         for site in sites:
             others = [ProcessId(other.address, 1) for other in sites if other is not site]
             await soon(lambda site=site: site.host.room > 0, "there is room")
             assert site.host.submit([Outgoing(other, b"%d" % number) for other in others]) == len(others)
         await asyncio.sleep(0)
+
+
+def lose(sites: Sequence[Site]) -> None:
+    """Have as many packets sealed and lost as there are in the window."""
+    for site in sites:
+        assert site.host.life is not None
+        for _ in range(WINDOW):
+            site.host.life.seals.seal(b"")
 
 
 class Attacker:
@@ -210,10 +226,13 @@ def test_a_group_at_full_load_goes_on_among_hostile_packets(monkeypatch: pytest.
             await until(lambda: all(site.views and len(site.views[-1].members) == 3 for site in sites), "all agree")
             await until(lambda: all(site.refused()["proven"] == 2 for site in sites), "all have met")
             views = [site.views.copy() for site in sites]
+            network.sites = {site.host.life.port.at for site in sites if site.host.life is not None}
             network.is_hostile = True
             attacker = Attacker(network, sites)
-            await asyncio.gather(talk(sites), attacker.damage())
-            network.is_hostile = False
+            await asyncio.gather(talk(sites, range(MESSAGES - 1)), attacker.damage())
+            network.rest()
+            lose(sites)
+            await talk(sites, [MESSAGES - 1])
             numbers = [b"%d" % number for number in range(MESSAGES)]
             for site in sites:
                 others = {other.address: numbers for other in sites if other is not site}
