@@ -137,6 +137,8 @@ def test_an_engine_is_not_called_any_more_once_its_halt_is_taken() -> None:
     def reply(machine: Machine, what: Any) -> None:
         if isinstance(what, Deliver):
             taken.append(machine.submit([Send("b", b"reply")]))
+            machine.leave()
+            machine.jump(9.0)
 
     bench.world.watchers.append(reply)
     engine = bench["a"]

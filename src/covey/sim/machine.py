@@ -252,7 +252,7 @@ class Machine:
     def submit(self, batch: Sequence[Any]) -> int:
         """Let the application of a process that is up send; return how many messages the engine took."""
         assert self.engine is not None
-        if any(type(effect) is Halt for effect in self.under_way):
+        if self._is_halting:
             return 0
         taken = self.engine.submit(self.clock, batch)
         self._drain()
@@ -264,8 +264,14 @@ class Machine:
             self._call(self.engine.hint, peer)
 
     def _call(self, method: Callable[..., None], *args: Any) -> None:
-        method(self.clock, *args)
-        self._drain()
+        if not self._is_halting:
+            method(self.clock, *args)
+            self._drain()
+
+    @property
+    def _is_halting(self) -> bool:
+        """Whether a `Halt` was taken: the engine is not called any more."""
+        return any(type(effect) is Halt for effect in self.under_way)
 
     # ---- effects ----
 
