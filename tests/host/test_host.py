@@ -81,6 +81,38 @@ def test_a_cast_reaches_everybody_but_its_sender(group: str | None) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("group", [None, "239.7.7.7:0"], ids=["unicast", "multicast"])
+def test_who_is_cut_off_is_neither_heard_nor_reached_until_it_heals(group: str | None) -> None:
+    addresses = free_addresses(4)
+    if group is not None:
+        group = group.replace(":0", ":" + addresses.pop().rpartition(":")[2])
+
+    async def main() -> None:
+        a, b, c = (make(address, addresses[:3], group=group) for address in addresses[:3])
+        async with running(a), running(b), running(c):
+            a.cut_off([b.address])
+            a.submit([Cast(b"cast"), Send(b.address, b"sent")])
+            await until(lambda: probe(c).packets == [b"cast"], "the third is reached")
+            assert a.stats()["dropped: cut"] == 2
+            b.submit([Send(a.address, b"back")])
+            await until(lambda: a.stats()["dropped: cut"] == 3, "what the other sent has come")
+            assert probe(a).packets == []
+            a.cut_off([])
+            a.submit([Send(b.address, b"healed")])
+            await until(lambda: probe(b).packets, "the other is reached again")
+            assert probe(b).packets == [b"healed"]
+            b.submit([Send(a.address, b"answer")])
+            await until(lambda: probe(a).packets == [b"answer"], "the other is heard again")
+            assert a.stats()["dropped: cut"] == 3
+
+    asyncio.run(main())
+
+
+def test_what_is_to_be_cut_off_is_an_address() -> None:
+    with pytest.raises(MisuseError, match="the address to cut off 'b' is not a numeric IPv4 address"):
+        make().cut_off(["b"])
+
+
 def test_a_port_that_refuses_packets_is_hinted_at() -> None:
     (nobody,) = free_addresses(1)
 

@@ -10,7 +10,7 @@ import secrets
 import signal
 import socket
 from asyncio import AbstractEventLoop
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
@@ -76,6 +76,8 @@ class Host:
         self.restarts = restarts
         self.offload = offload
         self.life: Life | None = None
+        self.cut: frozenset[str] = frozenset()
+        """Addresses that nothing is sent to, and nothing taken from: see `cut_off`."""
         self._group = None if group is None else _multicast(group)
         self._bind = own_address(address)
         self._leaving = False
@@ -152,6 +154,13 @@ class Host:
             self._leaving = True
             if self.life is not None:
                 self.life.leave()
+
+    def cut_off(self, addresses: Iterable[str]) -> None:
+        """For tests and demos: drop all datagrams to and from just these from now on; none heals.
+
+        They are counted as "cut". The other side need not do the same: it is neither heard nor reached.
+        """
+        self.cut = frozenset(show_address(own_address(address, "the address to cut off")) for address in addresses)
 
     # ---- the application ----
 

@@ -20,7 +20,7 @@ from covey.kernel.effects import Append, Cast, Deliver, Effect, Halt, Install, N
 from covey.kernel.engine import Engine
 from covey.kernel.ids import ProcessId
 from covey.kernel.storage import Storage
-from covey.net.addresses import parse_address
+from covey.net.addresses import parse_address, show_address
 from covey.net.plain import Sealing
 from covey.net.seal import Refused
 from covey.net.sockets import Port
@@ -159,6 +159,9 @@ class Life:
         seals, engine = self.seals, self.engine
         for source, datagram in self.port.receive():
             self.received += 1
+            if source in self.host.cut:
+                self.port.drops["cut"] += 1
+                continue
             packet = seals.open(datagram, source, now)
             if isinstance(packet, Refused):
                 self.port.drops[f"refused: {packet.reason}"] += 1
@@ -213,11 +216,13 @@ class Life:
         address = parse_address(to)
         if address is None:
             self.port.drops["send: no such address"] += 1
+        elif self.host.cut and show_address(address) in self.host.cut:
+            self.port.drops["cut"] += 1
         else:
             self.port.put(address, datagram)
 
     def _cast(self, datagram: bytes) -> None:
-        if self.port.group is not None:
+        if self.port.group is not None and not self.host.cut:  # a group cannot be told whom to leave out
             self.port.put(self.port.group, datagram)
             return
         for peer in self.host.peers:
