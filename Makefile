@@ -42,7 +42,7 @@ $(VENV)/.fuzz: requirements/fuzz.txt $(VENV)/.dev
 	@$(PIP) install --require-hashes -r requirements/fuzz.txt
 	@touch $@
 
-demo: $(VENV)/.core  ## Install covey and watch one simulated run
+demo: $(VENV)/.core  ## Install covey and watch five processes agree
 	@$(BIN)/covey demo
 	@echo "To have covey at hand: source $(BIN)/activate"
 

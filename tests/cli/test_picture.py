@@ -204,3 +204,15 @@ def test_lines_appear_in_the_order_of_time() -> None:
     times = [line.at for line in Picture(["a", "b", "c"]).lines(RUN)]
     assert times == sorted(times)
     assert times[-1] == 14.0
+
+
+def test_a_run_that_goes_on_is_drawn_piece_by_piece_like_a_whole_one() -> None:
+    late = [*start(0.0, "a", "b", "c"), *view(0.3, 0, "a b c", "b"), *view(0.9, 0, "a b c", "a", "c")]
+    whole, pieces = Picture(["a", "b", "c"]), Picture(["a", "b", "c"])
+    at_once = [line.text.plain for line in whole.lines(late)]
+    assert [line.text.plain for events in _instants(late) for line in pieces.lines(events)] == at_once
+    assert sum("◆0" in line for line in at_once) == 1
+
+
+def _instants(events: Sequence[Event]) -> list[list[Event]]:
+    return [[event for event in events if event.at == at] for at in sorted({event.at for event in events})]

@@ -1,6 +1,7 @@
 """What is seen of a run: everything that a picture shows, and without a trace in the run itself."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,6 @@ from covey.cli.models import MODELS
 from covey.cli.picture import MARKS
 from covey.cli.show import play_watched
 from covey.cli.watch import Event
-from covey.isis.scenarios import DEMO
 from covey.sim.generate import generate
 from covey.sim.run import run
 from covey.sim.scenario import Scenario, parse
@@ -25,7 +25,10 @@ def told(events: Sequence[Event], *kinds: str) -> list[tuple[float, str, str]]:
     return [(event.at, event.kind, event.who or event.text) for event in events if event.kind in kinds]
 
 
-@pytest.mark.parametrize("scenario", [parse(DEMO), *map(generate, range(12))], ids=lambda scenario: str(scenario.seed))
+MERGE = (Path(__file__).parents[1] / "scenarios" / "partition-and-merge.txt").read_text()
+
+
+@pytest.mark.parametrize("scenario", [parse(MERGE), *map(generate, range(12))], ids=lambda scenario: str(scenario.seed))
 def test_a_watched_run_is_the_same_run(scenario: Scenario) -> None:
     alone, watched = MemorySink(), MemorySink()
     outcome = run(scenario, ISIS, Recorder(alone))

@@ -13,7 +13,7 @@ from covey import __version__
 from covey.kernel.errors import CoveyError
 
 COMMANDS = {
-    "demo": ("covey.cli.demo", "Watch one simulated run."),
+    "demo": ("covey.cli.demo", "Watch five processes agree on who is there."),
     "key": ("covey.cli.key", "Make the key that the members of a group share."),
     "simulate": ("covey.cli.simulate", "Play scenarios in a simulated world, and keep their traces."),
     "trace": ("covey.cli.trace", "Look at a trace, convert it, and add what its members could not know."),
@@ -47,7 +47,7 @@ def cli() -> None:
     """Process groups with virtual synchrony: processes that act as one.
 
     \b
-    Begin by watching one run, then look at a run of your own, then at many:
+    Begin by watching processes agree, then look at a simulated run, then at many:
       covey demo
       covey simulate --seeds 17 --show
       covey simulate --seeds 0:200 --out out

@@ -123,6 +123,7 @@ class Picture:
         self._lanes = {name: Lane() for name in self.members}
         self._cuts: frozenset[Pair] = frozenset()
         self._now = 0.0
+        self._led: set[int | None] = set()
         self._said: set[tuple[int | None, tuple[str, ...]]] = set()
 
     def names(self) -> Text:
@@ -132,8 +133,8 @@ class Picture:
         return Text("time  ".rjust(TIME_WIDTH) + "".join(cell.ljust(self._width) for cell in cells).rstrip(), "bold")
 
     def lines(self, events: Iterable[Event]) -> Iterator[Line]:
-        """Draw them all."""
-        for row in rows(events):
+        """Draw them all; those of a run that goes on may come piece by piece."""
+        for row in rows(events, self._led):
             yield from self._pass_time(row.at)
             if row.others and row.others[0].kind in NETWORK:
                 drawn, said = self._network(row.others[0])

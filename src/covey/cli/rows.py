@@ -27,10 +27,10 @@ class Row(NamedTuple):
     """What has no place in a column: of the network, or just words."""
 
 
-def rows(events: Iterable[Event]) -> Iterator[Row]:
-    """Arrange them all; the network's are alone in their rows."""
+def rows(events: Iterable[Event], led: set[int | None] | None = None) -> Iterator[Row]:
+    """Arrange them all; the network's are alone in their rows. The views in `led` have been led already."""
     instant: list[Row] = []
-    for event in _with_leads(events):
+    for event in _with_leads(events, set() if led is None else led):
         if instant and not _belongs(event, instant):
             yield from instant
             instant = []
@@ -41,9 +41,8 @@ def rows(events: Iterable[Event]) -> Iterator[Row]:
     yield from instant
 
 
-def _with_leads(events: Iterable[Event]) -> Iterator[Event]:
+def _with_leads(events: Iterable[Event], led: set[int | None]) -> Iterator[Event]:
     """Mark the first installation of each view."""
-    led: set[int | None] = set()
     for event in events:
         if event.kind == "view" and event.number not in led:
             led.add(event.number)

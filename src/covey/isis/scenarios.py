@@ -1,4 +1,4 @@
-"""What the simulator needs to know of the site layer, and a scenario to look at."""
+"""What the simulator needs to know of the site layer."""
 
 from collections.abc import Sequence
 
@@ -6,23 +6,6 @@ from covey.isis.sequence import Quorum
 from covey.isis.sites import Outgoing, Sites
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.ids import ProcessId
-
-DEMO = """\
-# Five sites: one crashes and comes back, the network is cut and merges, all fail and recover.
-members a b c d e
-seed 1985
-0      start
-3      crash b
-6      start b
-9      cut a b | c d e for 5
-18     crash a
-18     crash b
-18     crash c
-18     crash d
-18     crash e
-19     start
-23     settle 20
-"""
 
 
 def build(around: Surroundings, addresses: Sequence[str]) -> Sites:
