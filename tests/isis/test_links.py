@@ -121,10 +121,17 @@ def test_a_site_that_hears_but_is_not_heard_is_silent_to_both() -> None:
 
 def test_an_old_hello_that_was_overtaken_changes_nothing() -> None:
     a, b = End("a"), ProcessId("b", 1)
-    a.receive(5.0, "new", hello(b, stamp=2.0))
-    a.receive(5.1, "old", hello(b, stamp=1.0))
+    a.receive(5.0, "new", hello(b, stamp=2.0, to=a.me))
+    a.receive(5.1, "old", hello(b, stamp=1.0, to=a.me))
     assert a.links.peers["b"].address == "new"
     assert a.links.peers["b"].stamp == 2.0
+
+
+def test_a_hello_to_another_site_does_not_say_where_its_sender_is() -> None:
+    a, b = End("a"), ProcessId("b", 1)
+    a.receive(5.0, "at-b", hello(b, stamp=1.0, to=a.me))
+    a.receive(5.1, "elsewhere", hello(b, stamp=2.0, to=ProcessId("c", 1)))
+    assert a.links.peers["b"].address == "at-b"
 
 
 @pytest.mark.parametrize(("echo", "held"), [(99.0, 0.0), (0.5, -1.0)])

@@ -246,7 +246,9 @@ class Links:
             del self.peers[peer.pid.name]
             return
         if hello.stamp > peer.stamp:  # not one that was overtaken
-            peer.address, peer.view = source, hello.view
+            peer.view = hello.view
+            if self._is_mine(hello.to):  # a copy of one to another site could come from anywhere
+                peer.address = source
             peer.stamp, peer.stamp_at = hello.stamp, now
         if not self._is_mine(hello.to):
             self._hello(now, source)
