@@ -120,7 +120,7 @@ class Bench:
         me = next_incarnation(disk, str, A)
         self.site = Site(Surroundings(me, A, disk, Random(1)), SITES, SITES, LinkOptions())
         host = Host(lambda around, addresses: self.site, A, SITES, disk, None, KEYS)
-        self.life = Life(host, me, self.site, self.wire, Seals(KEYS, me, bytes(16)), 0.0)  # type: ignore[arg-type]
+        self.life = Life(host, me, self.site, self.wire, Seals(KEYS, me, bytes(16)), 0.0, host.peers)  # type: ignore[arg-type]
         self.b = Seals(KEYS, OTHER, bytes([1]) * 16)
         self.said: list[bytes] = []
 

@@ -318,7 +318,7 @@ class Links:
         """Say hello when it is time, and send again what was not acknowledged."""
         if now >= self.next_hello:
             self.next_hello = now + self.options.hello_s * (0.9 + 0.2 * self.engine.random.random())
-            for address in self.addresses:
+            for address in self._everywhere():
                 self._hello(now, address)
             for pid in [peer.pid for peer in self.peers.values() if now - peer.heard > FORGET_S]:
                 if not self.is_member(pid):
@@ -349,8 +349,13 @@ class Links:
 
     def farewell(self, now: float) -> None:
         """Tell everybody that this incarnation leaves."""
-        for address in self.addresses:
+        for address in self._everywhere():
             self._hello(now, address, leaving=True)
+
+    def _everywhere(self) -> list[str]:
+        """The addresses that this site was told of, and those of sites that it knows all the same."""
+        others = {peer.address for peer in self.peers.values()}.difference(self.addresses)
+        return [*self.addresses, *sorted(others)]
 
     def _hello(self, now: float, address: str, *, leaving: bool = False) -> None:
         there = [peer for peer in self.peers.values() if peer.address == address]

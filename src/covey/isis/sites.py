@@ -122,8 +122,8 @@ class Sites(Engine):
         super().__init__(around)
         self.quorum = Quorum(configured)
         self.memory = Memory(self, around)
-        others = [address for address in addresses if address != around.address]
-        self.links = Links(self, others, options, self._is_in_last_view)
+        self.address = around.address
+        self.links = Links(self, self._others(addresses), options, self._is_in_last_view)
         self.hello_s = options.hello_s
         self.reign: Reign | None = None
         self.review_at = 0.0
@@ -160,6 +160,12 @@ class Sites(Engine):
     def hint(self, now: float, peer: str) -> None:
         self.links.hint(now, peer)
         self._settle(now)
+
+    def meet(self, now: float, addresses: Sequence[str]) -> None:
+        self.links.addresses = self._others(addresses)
+
+    def _others(self, addresses: Sequence[str]) -> tuple[str, ...]:
+        return tuple(address for address in addresses if address != self.address)
 
     def paused(self, now: float, seconds: float) -> None:
         self.links.paused(now)

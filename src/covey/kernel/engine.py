@@ -88,6 +88,9 @@ class Engine(ABC):
     def hint(self, now: float, peer: str) -> None:  # noqa: B027 - a hint may be ignored
         """Learn that the port at that address refused a packet: the process there may be dead."""
 
+    def meet(self, now: float, addresses: Sequence[str]) -> None:  # noqa: B027 - may be ignored
+        """Learn at which addresses others may be from now on, instead of those that it was made with; hints, too."""
+
     def paused(self, now: float, seconds: float) -> None:  # noqa: B027 - may be ignored
         """Learn that this process itself was not running for so long."""
 

@@ -19,7 +19,7 @@ from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import MisuseError
 from covey.kernel.ids import ProcessId
 from covey.kernel.storage import Storage, next_incarnation
-from covey.net.addresses import Address, is_loopback, is_multicast, own_address, show_address
+from covey.net.addresses import Address, is_loopback, is_multicast, own_address, parse_address, show_address
 from covey.net.keys import Keys
 from covey.net.life import Life, boottime
 from covey.net.plain import Plain, Sealing
@@ -76,6 +76,8 @@ class Host:
         self.restarts = restarts
         self.offload = offload
         self.life: Life | None = None
+        self.unusable = 0
+        """Addresses that `meet` was given and that cannot be sent to."""
         self.cut: frozenset[str] = frozenset()
         """Addresses that nothing is sent to, and nothing taken from: see `cut_off`."""
         self._group = None if group is None else _multicast(group)
@@ -112,8 +114,9 @@ class Host:
         self._bind = port.at
         self.address = show_address(port.at)
         try:
+            peers = self.peers
             pid, engine, began = await _finished(asyncio.get_running_loop().run_in_executor(None, self._prepare))
-            self.life = life = Life(self, pid, engine, port, self._sealing(pid), began)
+            self.life = life = Life(self, pid, engine, port, self._sealing(pid), began, peers)
         except BaseException:
             port.close()
             raise
@@ -133,9 +136,13 @@ class Host:
         """Make the next incarnation of what the storage holds; in a thread, since the disk may take its time."""
         pid = next_incarnation(self.storage, fresh_name, f"the storage of {self.address}")
         began = boottime()
-        addresses = [self.address, *(peer for peer in self.peers if peer != self.address)]
         around = Surroundings(pid, self.address, self.storage, Random(secrets.randbits(64)))
-        return pid, self.build(around, addresses), began
+        return pid, self.build(around, self.addresses), began
+
+    @property
+    def addresses(self) -> list[str]:
+        """Those of the whole group, the own one first."""
+        return [self.address, *(peer for peer in self.peers if peer != self.address)]
 
     def _sealing(self, pid: ProcessId) -> Sealing:
         return Plain() if self.keys is None else Seals(self.keys, pid, os.urandom(BOOT_BYTES))
@@ -154,6 +161,12 @@ class Host:
             self._leaving = True
             if self.life is not None:
                 self.life.leave()
+
+    def meet(self, addresses: Iterable[str]) -> None:
+        """Reach others at just these from now on, as `Discovery` finds them; what is no IPv4 address is counted."""
+        usable = [address for address in sorted(addresses) if parse_address(address) is not None]
+        self.unusable += len(set(addresses)) - len(usable)
+        self.peers = tuple(usable)
 
     def cut_off(self, addresses: Iterable[str]) -> None:
         """For tests and demos: drop all datagrams to and from just these from now on; none heals.
@@ -183,6 +196,7 @@ class Host:
             "received datagrams": life.received,
             **{f"sent {what}": count for what, count in sorted(port.sent.items())},
             **{f"dropped: {why}": count for why, count in sorted((port.drops + life.engine.drops).items())},
+            "dropped: meet: no such address": self.unusable,
             "receive buffer bytes": port.buffers.receive,
             "send buffer bytes": port.buffers.send,
             "longest pause s": life.pause_s_max,

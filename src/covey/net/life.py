@@ -45,7 +45,17 @@ def boottime() -> float:
 class Life:
     """An engine, its port, and its end."""
 
-    def __init__(self, host: "Host", pid: ProcessId, engine: Engine, port: Port, seals: Sealing, began: float) -> None:
+    def __init__(
+        self,
+        host: "Host",
+        pid: ProcessId,
+        engine: Engine,
+        port: Port,
+        seals: Sealing,
+        began: float,
+        peers: tuple[str, ...],
+    ) -> None:
+        """The engine was made with these peers."""
         self.host = host
         self.pid = pid
         self.engine = engine
@@ -63,6 +73,7 @@ class Life:
         """By so much was a tick late: so long the loop was held up by something."""
         self.commit_s_max = 0.0
         self._began = began
+        self._met = peers
         self._seen = 0.0
         self._is_to_leave = False
         self._due: deque[Effect] = deque()
@@ -143,6 +154,9 @@ class Life:
         if silent > PAUSE_S:
             self.pause_s_max = max(self.pause_s_max, silent)
             self.engine.paused(now, silent)
+        if self._met is not self.host.peers:
+            self._met = self.host.peers
+            self.engine.meet(now, self.host.addresses)
         step(now)
         self._drain()
 
