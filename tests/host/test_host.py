@@ -23,7 +23,8 @@ from covey.kernel.errors import MisuseError, WorldError
 from covey.kernel.ids import ProcessId
 from covey.kernel.storage import provision
 from covey.kernel.storage_sqlite import SqliteStorage
-from covey.kernel.wire import header
+from covey.kernel.wire import VERSION, header
+from covey.net.addresses import parse_address
 from covey.net.host import Host, serve
 from covey.net.keys import Key, Keys
 from covey.net.life import PAUSE_S
@@ -183,13 +184,38 @@ def test_members_with_one_key_hear_each_other_once_they_have_proven_to_live() ->
 
 
 @pytest.mark.parametrize(("others", "why"), [(None, "unsealed"), (keys(b"x"), "key")])
-def test_who_has_no_key_or_another_one_reaches_no_engine_and_is_counted(others: Keys | None, why: str) -> None:
+def test_who_has_no_key_or_another_one_reaches_no_engine_and_is_counted_and_named(
+    others: Keys | None, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         host, other = make(keys=keys(b"k")), make(keys=others)
         async with running(host), running(other):
             other.submit([Send(host.address, packet(other, b"hello"))])
             await until(lambda: host.stats().get(f"dropped: refused: {why}"), "it has been refused")
             assert probe(host).packets == []
+            assert [record.message for record in caplog.records if other.address in record.message]
+
+    asyncio.run(main())
+
+
+def test_a_member_of_another_wire_version_is_named_on_both_sides(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The newer one is played: its head says another version, and it sees ours as another one."""
+
+    async def main() -> None:
+        host = make(keys=keys(b"k"))
+        async with running(host):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as newer:
+                newer.bind(("127.0.0.1", 0))
+                newer.setblocking(False)
+                newer.sendto(
+                    b"cs" + bytes([VERSION + 1, 0]) + keys(b"k")[0].id + bytes(64), parse_address(host.address)
+                )
+                await until(lambda: "speaks wire version 2" in caplog.text, "it has been named")
+                told = await asyncio.get_running_loop().sock_recv(newer, 100)
+                assert told[:3] == b"cs" + bytes([VERSION])
+            assert host.stats()["dropped: refused: version"] == 1
 
     asyncio.run(main())
 

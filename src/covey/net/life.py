@@ -11,6 +11,7 @@ process was stopped, the machine slept, or the disk took long.
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,10 +30,15 @@ if TYPE_CHECKING:
     from covey.net.host import Host
     from covey.trace import Member
 
+logger = logging.getLogger(__name__)
+
 PAUSE_S = 0.2
 """An engine is told that it was not running if that was for longer than this."""
 TICK_S = 0.05
 """The process looks at its clock at least so often, to notice that it could not."""
+MISMATCHES = ("version", "key", "unsealed", "boot")
+TOLD_MAX = 64
+"""So many mismatches are named; they are counted all the same."""
 LEAVE_S = 5.0
 """An engine that wants to leave has so long for it."""
 
@@ -74,6 +80,7 @@ class Life:
         self.commit_s_max = 0.0
         self._began = began
         self._met = peers
+        self._told: set[str] = set()
         self._seen = 0.0
         self._is_to_leave = False
         self._due: deque[Effect] = deque()
@@ -154,10 +161,10 @@ class Life:
         if silent > PAUSE_S:
             self.pause_s_max = max(self.pause_s_max, silent)
             self.engine.paused(now, silent)
+        step(now)
         if self._met is not self.host.peers:
             self._met = self.host.peers
             self.engine.meet(now, self.host.addresses)
-        step(now)
         self._drain()
 
     def _guard(self, step: Callable[[], None]) -> None:
@@ -179,6 +186,7 @@ class Life:
             packet = seals.open(datagram, source, now)
             if isinstance(packet, Refused):
                 self.port.drops[f"refused: {packet.reason}"] += 1
+                self._tell_mismatch(packet)
             else:
                 engine.receive(now, source, packet)
         for peer in self.port.refusals():
@@ -187,6 +195,13 @@ class Life:
             self._put(to, datagram)
         seals.replies.clear()
         self._wake(now)
+
+    def _tell_mismatch(self, refused: Refused) -> None:
+        """Name, once each, what somebody has to set right: a version, a key, an image that was started twice."""
+        text = str(refused)
+        if refused.reason in MISMATCHES and text not in self._told and len(self._told) < TOLD_MAX:
+            self._told.add(text)
+            logger.warning("%s refuses a packet: %s", self.pid, text)
 
     def _wake(self, now: float) -> None:
         if self.engine.deadline is not None and self.engine.deadline <= now:
