@@ -13,7 +13,7 @@ from covey.net.discovery.discovery import Discovery
 from covey.net.discovery.source import DiscoveryOptions
 from covey.net.host import Host
 from covey.sim.disk import Disk
-from tests.host.things import make, probe, running, until
+from tests.host.things import Guest, make, probe, running, until
 
 NAMES = ("a", "b", "c")
 
@@ -66,5 +66,27 @@ def test_a_cast_goes_to_those_who_were_met_last() -> None:
             await until(lambda: probe(b).packets and probe(c).packets, "both have heard")
             assert (probe(b).packets, probe(c).packets) == ([b"1"], [b"2"])
             assert a.stats()["dropped: meet: no such address"] == 1
+
+    asyncio.run(main())
+
+
+class Met(Guest):
+    """Writes down whom it is told of."""
+
+    def meet(self, now: float, addresses: Sequence[str]) -> None:
+        self.calls.append(("meet", now, list(addresses)))
+
+
+def test_who_is_found_while_an_engine_is_made_is_told_to_it_once_it_has_started() -> None:
+    async def main() -> None:
+        def build(around: Surroundings, addresses: Sequence[str]) -> Met:
+            host.meet(["127.0.0.1:7400"])
+            return Met(around)
+
+        host = make(build=build)
+        async with running(host):
+            await until(lambda: "meet" in probe(host).names, "it has been told")
+            assert probe(host).names[:2] == ["start", "meet"]
+            assert probe(host).calls[1][2] == [host.address, "127.0.0.1:7400"]
 
     asyncio.run(main())

@@ -143,5 +143,7 @@ def live(engine: Engine, packets: Sequence[bytes]) -> Iterator[None]:
     yield
     engine.paused(now + 5.0, 5.0)
     yield
+    engine.meet(now + 5.0, ["nobody:1", "nobody:1"])
+    yield
     engine.wake(now + 5.0)
     yield
