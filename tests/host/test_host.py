@@ -82,6 +82,29 @@ def test_a_cast_reaches_everybody_but_its_sender(group: str | None) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("group", [None, "239.77.7.8:0"], ids=["unicast", "multicast"])
+def test_a_cast_to_some_reaches_just_them_unless_it_goes_to_a_group(group: str | None) -> None:
+    addresses = free_addresses(4)
+    if group is not None:
+        group = group.replace(":0", ":" + addresses.pop().rpartition(":")[2])
+
+    async def main() -> None:
+        a, b, c = (make(address, addresses[:3], group=group) for address in addresses[:3])
+        async with running(a), running(b), running(c):
+            a.submit([Cast(b"1", (a.address, b.address)), Cast(b"2")])
+            await until(lambda: probe(b).packets == [b"1", b"2"], "it has both")
+            await until(lambda: b"2" in probe(c).packets, "it has what is for all")
+            assert probe(c).packets == ([b"2"] if group is None else [b"1", b"2"])
+            assert probe(a).packets == []
+            a.cut_off([b.address])
+            a.submit([Cast(b"3", (b.address, c.address)), Cast(b"4", (b.address,)), Cast(b"5")])
+            await until(lambda: b"5" in probe(c).packets, "the third is reached")
+            assert probe(c).packets[-2:] == [b"3", b"5"]
+            assert a.stats()["dropped: cut"] == 3
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("group", [None, "239.7.7.7:0"], ids=["unicast", "multicast"])
 def test_who_is_cut_off_is_neither_heard_nor_reached_until_it_heals(group: str | None) -> None:
     addresses = free_addresses(4)

@@ -132,8 +132,8 @@ def in_the_simulator(lives: Sequence[Sequence[Sequence[Effect]]]) -> Log:
     def carry(source: str, to: str, packet: bytes) -> None:
         log.append(("sent", to, packet))
 
-    def cast(source: str, packet: bytes) -> None:
-        log.extend(("sent", to, packet) for to in (B, C))
+    def cast(source: str, packet: bytes, to: Sequence[str] = ()) -> None:
+        log.extend(("sent", address, packet) for address in to or (B, C) if address != ME)
 
     world.watchers.append(saw)
     world.carry, world.cast = carry, cast  # type: ignore[method-assign]

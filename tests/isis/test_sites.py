@@ -539,6 +539,11 @@ def test_messages_go_to_sites_of_the_view_and_count_as_sent_to_others() -> None:
     assert taken[-1] == site.room == 0
 
 
+def test_a_service_is_refused_since_channels_have_one_order() -> None:
+    with pytest.raises(MisuseError, match="sites have no service 'safe'"):
+        member().submit(0.0, [Outgoing(A, b"x")], "safe")
+
+
 def test_a_message_that_no_datagram_holds_is_refused() -> None:
     with pytest.raises(MisuseError, match="at most 60000 bytes"):
         member().submit(0.0, [Outgoing(A, bytes(60_001))])

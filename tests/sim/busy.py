@@ -48,7 +48,7 @@ class Busy(Engine):
         self.out.append(Deliver(self.me, self.ticks, [told, told], f"{self.me}:0"))
         self.out.append(Note("state", {"counters": {**self.heard, "now": int(now * 1e9)}}))
 
-    def submit(self, now: float, batch: Sequence[bytes]) -> int:
+    def submit(self, now: float, batch: Sequence[bytes], service: str = "") -> int:
         self.out += [Send(address, body) for body in batch[:3] for address in self.addresses]
         return min(3, len(batch))
 

@@ -35,7 +35,7 @@ class Probe(Engine):
         self.calls.append(("wake", now))
         self.deadline = None
 
-    def submit(self, now: float, batch: Sequence[Effect]) -> int:
+    def submit(self, now: float, batch: Sequence[Effect], service: str = "") -> int:
         self.calls.append(("submit", now))
         self.out += batch
         return len(batch)

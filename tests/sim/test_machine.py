@@ -227,6 +227,17 @@ def test_what_a_process_went_through_is_in_the_trace() -> None:
     assert all(one["index"] < other["index"] for one, other in pairwise(rows))
 
 
+def test_a_configuration_and_a_delivery_are_written_with_what_their_protocol_has() -> None:
+    bench = Bench("a")
+    old, new = Install("2.a", 2, ("a",), primary=True, since={"a": 2}), Install("4.a", 4, ("a",), primary=False)
+    between = Install("2.a>4.a", 3, ("a",), kind="transitional", previous="2.a")
+    bench.do("a", old, Deliver(ME, 4, [b"x", b"y"], "2.a", ordinal=17), between, new)
+    first, delivery, transitional, last = bench.sink.rows[1:]
+    assert (delivery["ordinal"], delivery["count"]) == (17, 2)
+    assert (transitional["kind"], transitional["previous"], "primary" in transitional) == ("transitional", "2.a", False)
+    assert [(row["primary"], "previous" in row) for row in (first, last)] == [(True, False), (False, False)]
+
+
 # ---- halt, restart, loss of the disk ----
 
 

@@ -190,7 +190,7 @@ class Told:
 
 
 class Leaver(Probe):
-    def submit(self, now: float, batch: Any) -> int:
+    def submit(self, now: float, batch: Any, service: str = "") -> int:
         self.calls.append(("submit", now, list(batch)))
         return len(batch)
 

@@ -132,12 +132,28 @@ def test_calm_ends_all_faults_and_everybody_is_up() -> None:
     assert len(world.up) == 5
 
 
+def test_a_cast_to_some_reaches_just_them_where_the_network_does_not_multicast() -> None:
+    for multicast, heard in ((False, [[], [b"1"], []]), (True, [[], [b"1"], [b"1"]])):
+        bench = Bench("a b c", multicast=multicast)
+        bench.do("a", Cast(b"1", ("a", "b")))
+        bench.world.run_for(1)
+        assert [bench[name].packets for name in "abc"] == heard
+
+
+def test_a_cast_to_nobody_by_name_reaches_all_and_one_to_a_stranger_is_counted() -> None:
+    bench = Bench("a b c")
+    bench.do("a", Cast(b"1"), Cast(b"2", ("z",)))
+    bench.world.run_for(1)
+    assert [bench[name].packets for name in "abc"] == [[], [b"1"], [b"1"]]
+    assert bench.world.network.lost == {"no such address": 1}
+
+
 # ---- what applications send ----
 
 
 def test_what_applications_send_is_numbered_and_remembered_as_far_as_it_was_taken() -> None:
     class Half(Probe):
-        def submit(self, now: float, batch: object) -> int:
+        def submit(self, now: float, batch: object, service: str = "") -> int:
             return 2
 
     bench = Bench("a b", engine=Half)

@@ -181,11 +181,15 @@ class Sites(Engine):
         members = () if self.memory.view is None else self.memory.view.members
         return min((self.links.room(pid, APPLICATION) for pid in members if pid != self.me), default=0)
 
-    def submit(self, now: float, batch: Sequence[Outgoing]) -> int:
+    def submit(self, now: float, batch: Sequence[Outgoing], service: str = "") -> int:
         """Send messages to sites of the view (`links.send` for one whose status is wanted).
 
         What is for a site that is not in the view counts as sent: nobody will see that it did not arrive.
         """
+        if service:
+            raise MisuseError(
+                f"sites have no service {service!r}; leave it out: the order of each channel is what there is"
+            )
         if any(len(message) > MESSAGE_BYTES_MAX for _, message in batch):
             raise MisuseError(f"a message between sites has at most {MESSAGE_BYTES_MAX} bytes; send it in parts")
         taken = 0

@@ -5,7 +5,7 @@ The order of the list is the promise. A host carries the effects out from first 
 host may therefore make a whole run of them durable at once.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -21,9 +21,11 @@ class Send(Struct, frozen=True, gc=False):
 
 
 class Cast(Struct, frozen=True, gc=False):
-    """Send one packet to every address that listens, the sender's own excepted; any copy may be lost."""
+    """Send one packet to several addresses, the sender's own excepted; any copy may be lost."""
 
     packet: bytes
+    to: tuple[str, ...] = ()
+    """To every one that listens where none is named. A network that multicasts may let others hear it, too."""
 
 
 class Store(Struct, frozen=True, gc=False):
@@ -48,6 +50,8 @@ class Deliver(Struct, frozen=True):
     messages: Sequence[bytes]
     view: str = ""
     """The configuration that they are delivered in; empty where the protocol has none."""
+    ordinal: int | None = None
+    """Of the first message, in the protocol's total order; the others follow by one."""
 
 
 class Install(Struct, frozen=True):
@@ -60,6 +64,11 @@ class Install(Struct, frozen=True):
     kind: str = "regular"
     primary: bool | None = None
     group: str = ""
+    previous: str = ""
+    """Of a transitional configuration, the regular one that it ends."""
+    since: Mapping[str, int] = {}
+    """Of a primary component, for each member by name: the `seq` of the configuration since which it has been in the
+    primary component without a break; this configuration's own for those that are merged into it now."""
 
 
 class Note(Struct, frozen=True):

@@ -81,8 +81,11 @@ class Engine(ABC):
         """How many messages `submit` would take now; the host makes senders wait for it."""
         return 0
 
-    def submit(self, now: float, batch: Sequence[Any]) -> int:
-        """Take messages of the application, from the first on; return how many were taken."""
+    def submit(self, now: float, batch: Sequence[Any], service: str = "") -> int:
+        """Take messages of the application, from the first on; return how many were taken.
+
+        `service` is the promise under which they are sent: one of those that the stack has, its usual one if empty.
+        """
         raise NotImplementedError(f"{type(self).__name__} takes no messages of an application")
 
     def hint(self, now: float, peer: str) -> None:  # noqa: B027 - a hint may be ignored

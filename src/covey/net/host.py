@@ -62,7 +62,8 @@ class Host:
         """Storage and recorder stay the caller's, to close; `storage` is written to by threads, one at a time.
 
         `address` is what the others know this process by; port 0 takes a free one. Without keys only loopback
-        is allowed. A multicast `group`, if given, takes every `Cast`; otherwise each of the `peers` gets a copy.
+        is allowed. A multicast `group`, if given, takes every `Cast`; otherwise each that it is for gets a copy,
+        which are all `peers` where it names none.
         `run` is the name in the trace. With `restarts` a `Halt` that asks for the next incarnation gets it.
         """
         self.build = build
@@ -182,9 +183,12 @@ class Host:
         """How many messages `submit` would take now."""
         return 0 if self.life is None or self.life.ended.done() else self.life.engine.room
 
-    def submit(self, batch: "Sequence[Any]") -> int:
-        """Send messages of the application, from the first on; return how many were taken."""
-        return 0 if self.life is None else self.life.submit(batch)
+    def submit(self, batch: "Sequence[Any]", service: str = "") -> int:
+        """Send messages of the application, from the first on; return how many were taken.
+
+        `service` is one of those that the stack has, its usual one if empty.
+        """
+        return 0 if self.life is None else self.life.submit(batch, service)
 
     def stats(self) -> dict[str, float]:
         """What this incarnation did, dropped and waited for, each under its name."""

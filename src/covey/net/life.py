@@ -25,6 +25,7 @@ from covey.net.addresses import parse_address, show_address
 from covey.net.plain import Sealing
 from covey.net.seal import Refused
 from covey.net.sockets import Port
+from covey.trace.effects import row_of
 
 if TYPE_CHECKING:
     from covey.net.host import Host
@@ -114,11 +115,11 @@ class Life:
         self._enter(self.engine.start)
         self._on_tick()
 
-    def submit(self, batch: Sequence[Any]) -> int:
+    def submit(self, batch: Sequence[Any], service: str) -> int:
         """Give the engine messages of the application; return how many it took."""
         if self.is_over:
             return 0
-        taken = self.engine.submit(self.now, batch)
+        taken = self.engine.submit(self.now, batch, service)
         self._guard(self._drain)
         return taken
 
@@ -233,9 +234,9 @@ class Life:
     def _carry_out(self, effect: Effect) -> None:
         kind = type(effect)
         if kind is Send:
-            self._put(effect.to, self.seals.seal(effect.packet))  # type: ignore[union-attr]
+            self._put(effect.to, self.seals.seal(effect.packet))  # type: ignore[union-attr, arg-type]
         elif kind is Cast:
-            self._cast(self.seals.seal(effect.packet))  # type: ignore[union-attr]
+            self._cast(self.seals.seal(effect.packet), effect.to)  # type: ignore[union-attr]
         else:
             if self.port.is_loaded:
                 self._flush()
@@ -250,11 +251,11 @@ class Life:
         else:
             self.port.put(address, datagram)
 
-    def _cast(self, datagram: bytes) -> None:
+    def _cast(self, datagram: bytes, to: Sequence[str]) -> None:
         if self.port.group is not None and not self.host.cut:  # a group cannot be told whom to leave out
             self.port.put(self.port.group, datagram)
             return
-        for peer in self.host.peers:
+        for peer in to or self.host.peers:
             if peer != self.host.address:
                 self._put(peer, datagram)
 
@@ -269,14 +270,14 @@ class Life:
         match effect:
             case Deliver():
                 if effect.view:
-                    message = f"{effect.origin}/{effect.number}"
-                    self._write("deliver", message=message, config=effect.view, count=len(effect.messages))
+                    self._write_down(effect)
                 self._tell(effect)
             case Install():
-                self._write_view(effect)
+                self.config = effect.config
+                self._write_down(effect)
                 self._tell(effect)
             case Note():
-                self._write(effect.event, **effect.columns)
+                self._write_down(effect)
             case Halt():
                 self._end(effect)
             case _:
@@ -327,13 +328,10 @@ class Life:
 
     # ---- trace ----
 
-    def _write_view(self, view: Install) -> None:
-        self.config = view.config
-        columns = {} if view.primary is None else {"primary": view.primary}
-        members = list(view.members)
-        self._write(
-            "config", group=view.group, config=view.config, kind=view.kind, members=members, seq=view.seq, **columns
-        )
+    def _write_down(self, effect: Deliver | Install | Note) -> None:
+        if self.member is not None:
+            event, columns = row_of(effect)
+            self._write(event, **columns)
 
     def _write(self, event: str, **columns: Any) -> None:
         if self.member is not None:

@@ -16,6 +16,7 @@ from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.ids import ProcessId
 from covey.kernel.storage import NAME_KEY, next_incarnation, provision
 from covey.sim.disk import Disk
+from covey.trace.effects import row_of
 
 if TYPE_CHECKING:
     from covey.trace import Member
@@ -50,7 +51,7 @@ class Outside(Protocol):
     burst: bool
 
     def carry(self, source: str, to: str, packet: bytes) -> None: ...
-    def cast(self, source: str, packet: bytes) -> None: ...
+    def cast(self, source: str, packet: bytes, to: Sequence[str]) -> None: ...
     def refuse(self, source: str, to: str) -> None: ...
     def lose(self, why: str, packets: int = 1) -> None: ...
     def at(self, time: float, action: Callable[[], None]) -> None: ...
@@ -249,12 +250,12 @@ class Machine:
         else:
             self._arm()
 
-    def submit(self, batch: Sequence[Any]) -> int:
+    def submit(self, batch: Sequence[Any], service: str = "") -> int:
         """Let the application of a process that is up send; return how many messages the engine took."""
         assert self.engine is not None
         if self._is_halting:
             return 0
-        taken = self.engine.submit(self.clock, batch)
+        taken = self.engine.submit(self.clock, batch, service)
         self._drain()
         return taken
 
@@ -312,9 +313,9 @@ class Machine:
                 self.disk.flush()
                 dirty = False
             if kind is Send:
-                world.carry(self.address, effect.to, effect.packet)  # type: ignore[union-attr]
+                world.carry(self.address, effect.to, effect.packet)  # type: ignore[union-attr, arg-type]
             elif kind is Cast:
-                world.cast(self.address, effect.packet)  # type: ignore[union-attr]
+                world.cast(self.address, effect.packet, effect.to)  # type: ignore[union-attr]
             else:
                 self._act(effect)
         if dirty:
@@ -341,11 +342,12 @@ class Machine:
         match effect:
             case Deliver():
                 if effect.view:
-                    self._write_delivery(effect)
+                    self._write_down(effect)
             case Install():
-                self._write_view(effect)
+                self.config = effect.config
+                self._write_down(effect)
             case Note():
-                self._write(effect.event, **effect.columns)
+                self._write_down(effect)
             case Halt():
                 self._end("fail" if effect.restart else "stop")
                 if effect.restart:
@@ -355,22 +357,9 @@ class Machine:
                 raise TypeError(f"no such effect: {effect!r}")
         self.world.saw(self, effect)
 
-    def _write_view(self, view: Install) -> None:
-        self.config = view.config
-        columns = {} if view.primary is None else {"primary": view.primary}
-        self._write(
-            "config",
-            group=view.group,
-            config=view.config,
-            kind=view.kind,
-            members=list(view.members),
-            seq=view.seq,
-            **columns,
-        )
-
-    def _write_delivery(self, batch: Deliver) -> None:
-        message = f"{batch.origin}/{batch.number}"
-        self._write("deliver", message=message, config=batch.view, count=len(batch.messages))
+    def _write_down(self, effect: Deliver | Install | Note) -> None:
+        event, columns = row_of(effect)
+        self._write(event, **columns)
 
     def _write(self, event: str, **columns: Any) -> None:
         if self.member is not None:

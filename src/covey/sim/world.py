@@ -51,9 +51,13 @@ class World:
         recorder: Recorder | None = None,
         run: str = "run",
         burst: bool = False,
+        multicast: bool = False,
         checking: bool = True,
     ) -> None:
-        """Members run the engines of `model`; with `burst` they drain once for many packets."""
+        """Members run the engines of `model`; with `burst` they drain once for many packets.
+
+        With `multicast` everybody hears every `Cast`, whomever it was meant for.
+        """
         check_members(members)
         self.seed = seed
         self.random = Random(seed)
@@ -77,6 +81,7 @@ class World:
         self.model = model
         self.settled = False
         self.burst = burst
+        self.multicast = multicast
         self._heap: list[tuple[float, int, Any, Any, Any]] = []
         self._count = 0
         self.machines = {name: Machine(self, name) for name in members}
@@ -93,14 +98,16 @@ class World:
         if leaves is not None:
             self._spread(leaves, source, machine, packet)
 
-    def cast(self, source: str, packet: bytes) -> None:
-        """Send a packet on its way to all others: it leaves its sender once."""
+    def cast(self, source: str, packet: bytes, to: Sequence[str] = ()) -> None:
+        """Send a packet on its way to these, or to all others: it leaves its sender once."""
         leaves = self.network.leave(self.now, source, len(packet))
         if leaves is None:
             return
-        for address, machine in self.machines.items():
-            if address != source:
-                self._spread(leaves, source, machine, packet)
+        for address in self.machines if self.multicast or not to else to:
+            if address not in self.machines:
+                self.lose("no such address")
+            elif address != source:
+                self._spread(leaves, source, self.machines[address], packet)
 
     def _spread(self, leaves: float, source: str, machine: Machine, packet: bytes) -> None:
         for time in self.network.transit(leaves, source, machine.address):
@@ -193,7 +200,7 @@ class World:
         """Crash a process and take its disk away: it comes back under a fresh name."""
         self.machine(name).rob()
 
-    def send(self, name: str, count: int) -> None:
+    def send(self, name: str, count: int, service: str = "") -> None:
         """Let the application at a process send so many messages; those that there is no room for are not sent."""
         machine = self.machine(name)
         if machine.state != UP or machine.engine is None:
@@ -201,7 +208,7 @@ class World:
         bodies = [b"%d" % number for number in range(self.bodies, self.bodies + count)]
         self.bodies += count
         sender, batch = machine.pid, self.model.messages(machine.engine, bodies)
-        taken = machine.submit(batch)
+        taken = machine.submit(batch, service)
         self.sent += [(sender, message) for message in batch[:taken]]
 
     def pause(self, name: str, seconds: float) -> None:
