@@ -112,7 +112,9 @@ class Ring(Counting):
 
 def engines(kind: type[Counting], members: str, checking: bool, packets: int) -> Count:
     """Let these engines run until they have been given so many packets."""
-    model = Model("evs", kind, lambda engines, names: True, lambda engine, bodies: bodies)
+    model = Model(
+        "evs", lambda around, names, _: kind(around, names), lambda engines, names: True, lambda engine, bodies: bodies
+    )
     world = World(1, members, model, checking=checking)
     world.start()
 

@@ -125,7 +125,7 @@ def test_a_program_is_told_the_totals_as_one_object(tmp_path: Path, capsys: pyte
 def broken(why: str) -> Model:
     """The site layer, with an invariant that forbids any view."""
 
-    def build_broken(around: Surroundings, addresses: Sequence[str]) -> Sites:
+    def build_broken(around: Surroundings, addresses: Sequence[str], options: Sequence[str]) -> Sites:
         site = build(around, addresses)
 
         def check() -> None:
@@ -205,7 +205,10 @@ def test_a_run_that_breaks_is_drawn_up_to_there(capsys: pytest.CaptureFixture[st
 
 WRONG = [
     ("start", "line 3: '0 start z': no machine 'z'; there are a, b"),
-    ("fly a", "line 3: '0 fly a': expected members, model, seed, weather, drain, or a time and one of start, crash"),
+    (
+        "fly a",
+        "line 3: '0 fly a': expected members, model, seed, weather, drain, multicast, with, or a time and one of start",
+    ),
     ("crash", "expected a time and crash NAME [after EFFECTS] [keep SHARE]"),
     ("crash a after x", "'x' is not a number from 0 on"),
     ("crash a before 3", "before? expected after or keep and a number"),

@@ -118,7 +118,7 @@ def in_the_simulator(lives: Sequence[Sequence[Sequence[Effect]]]) -> Log:
     log: Log = []
     sink = MemorySink()
     sink.pending = LoggedRows(log)
-    model = Model("evs", lambda around, _: Schooled(around), lambda engines, _: True, lambda engine, bodies: bodies)
+    model = Model("evs", lambda around, *_: Schooled(around), lambda engines, _: True, lambda engine, bodies: bodies)
     world = World(0, ADDRESSES, model, recorder=Recorder(sink))
     machine = world.machine(ME)
     machine.disk = LoggedDisk(log)

@@ -183,7 +183,7 @@ def mutant(name: str) -> Model:
     """The site layer with that mutation."""
     mutation = MUTATIONS.get(name) or KEPT[name][0]
 
-    def build_broken(around: Surroundings, addresses: Sequence[str]) -> Sites:
+    def build_broken(around: Surroundings, addresses: Sequence[str], options: Sequence[str]) -> Sites:
         site = build(around, addresses)
         mutation(site)
         return site

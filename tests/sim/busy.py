@@ -20,7 +20,7 @@ from covey.trace import JsonLinesSink, Recorder
 class Busy(Engine):
     """Tells everybody how often it has ticked, remembers what it hears, and sometimes has enough."""
 
-    def __init__(self, around: Surroundings, addresses: Sequence[str]) -> None:
+    def __init__(self, around: Surroundings, addresses: Sequence[str], options: Sequence[str]) -> None:
         super().__init__(around)
         self.addresses = addresses
         self.ticks = len(around.stable.log())

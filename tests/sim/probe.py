@@ -20,6 +20,7 @@ class Probe(Engine):
         super().__init__(around)
         self.around = around
         self.calls: list[tuple[Any, ...]] = []
+        self.services: list[str] = []
         self.checks = 0
         self.answer: Callable[[str, bytes], Sequence[Effect]] = lambda source, packet: ()
 
@@ -37,6 +38,7 @@ class Probe(Engine):
 
     def submit(self, now: float, batch: Sequence[Effect], service: str = "") -> int:
         self.calls.append(("submit", now))
+        self.services.append(service)
         self.out += batch
         return len(batch)
 
@@ -61,8 +63,21 @@ class Probe(Engine):
         return [call[3] for call in self.calls if call[0] == "receive"]
 
 
+def ask(engine: Engine, now: float, words: Sequence[str]) -> None:
+    assert isinstance(engine, Probe)
+    engine.calls.append(("ask", now, tuple(words)))
+
+
 def model(engine: type[Engine] = Probe) -> Model:
-    return Model("evs", lambda around, _: engine(around), lambda engines, _: True, lambda engine, bodies: bodies)
+    return Model(
+        "evs",
+        lambda around, *_: engine(around),
+        lambda engines, _: True,
+        lambda engine, bodies: bodies,
+        services=("causal", "safe"),
+        options=("dynamic",),
+        ask=ask,
+    )
 
 
 class Bench:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from covey.kernel.effects import Install
-from covey.kernel.engine import Engine
+from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import BrokenInvariant
 from covey.sim.model import Model
 from covey.sim.run import Outcome, play, run
@@ -141,3 +141,18 @@ def test_the_trace_of_a_run_can_be_trusted(tmp_path: Any) -> None:
             scenario = parse(f"members a b c\n0 start\n{text}3 settle 10\n")
             run(scenario, model(Viewer), recorder, f"run {number}")
     check_trace(tmp_path)
+
+
+def test_engines_are_built_with_the_options_of_the_run_on_a_network_that_multicasts_or_not() -> None:
+    built = []
+    usual = model()
+
+    def build(around: Surroundings, addresses: Sequence[str], options: Sequence[str]) -> Engine:
+        built.append((around.address, list(addresses), tuple(options)))
+        return usual.build(around, addresses, options)
+
+    worlds: list[World] = []
+    for line, multicasts in (("", False), ("multicast on\n", True)):
+        scenario = parse(f"members a b\nwith dynamic\n{line}0 start b\n")
+        run(scenario, usual._replace(build=build), watch=worlds.append)
+        assert (built.pop(), worlds.pop().multicast) == (("b", ["a", "b"], ("dynamic",)), multicasts)

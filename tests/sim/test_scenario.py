@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from covey.kernel.effects import Effect
 from covey.kernel.errors import MisuseError
 from covey.sim.machine import Life, Machine
+from covey.sim.model import Model
 from covey.sim.network import QUANTILES_MS, NetworkOptions
 from covey.sim.scenario import FORMS, SETTINGS, VERBS, Scenario, Step, parse
 from covey.sim.world import World
@@ -41,7 +42,8 @@ STEPS = {
     "start": st.one_of(words(), words(NAMES)),
     "crash": st.one_of(words(NAME), words(NAME, "after", st.integers(0, 9), "keep", SHARE)),
     "rob": words(NAMES),
-    "send": words(NAME, st.integers(0, 100)),
+    "send": st.one_of(words(NAME, st.integers(0, 100)), words(NAME, st.integers(0, 100), "safe")),
+    "ask": words(NAME, "replace", NAME, st.sampled_from(("a~2", "b~3"))),
     "leave": words(NAMES),
     "pause": st.one_of(words(NAME), words(NAME, "for", NUMBER)),
     "cut": st.one_of(words(NAMES, "|", NAMES, "|", NAMES), words(NAMES, ">", NAMES, "for", NUMBER)),
@@ -60,6 +62,8 @@ SCENARIOS = st.builds(
     WEATHER,
     st.booleans(),
     st.sampled_from(["", "isis85"]),
+    st.booleans(),
+    st.sampled_from([(), ("dynamic",), ("dynamic", "slow")]),
 )
 
 
@@ -79,6 +83,8 @@ model isis85
 seed 7
 weather rough loss 0.05 bandwidth 100000
 drain burst
+multicast on
+with dynamic
 0       start
 1.5     crash a after 3 keep 0.5
 2.25    cut a | b for 4
@@ -115,6 +121,8 @@ def test_the_example_at_the_head_of_the_module_can_be_read() -> None:
         ("seed x", "expected seed NUMBER"),
         ("seed -1", "expected seed NUMBER"),
         ("drain slowly", "expected drain burst, or drain packet"),
+        ("multicast maybe", "expected multicast on, or multicast off"),
+        ("with", "expected with OPTION ..."),
         ("weather moon", "expected weather DELAYS"),
         ("weather moon", "delays are instant, lan, wan, rough"),
         ("weather lan loss", "expected weather DELAYS"),
@@ -133,6 +141,9 @@ def test_the_example_at_the_head_of_the_module_can_be_read() -> None:
         ("1 rob", "expected a time and rob NAME ..."),
         ("1 send a", "expected a time and send NAME MESSAGES"),
         ("1 send a many", "'many' is not a number from 0 on"),
+        ("1 send a 1 safe please", "expected a time and send NAME MESSAGES [SERVICE]"),
+        ("1 ask a", "expected a time and ask NAME WORD ..."),
+        ("1 ask z what", "no machine 'z'; there are a, b"),
         ("1 leave", "expected a time and leave NAME ..."),
         ("1 pause", "expected a time and pause NAME [for SECONDS]"),
         ("1 pause a for ever", "'ever' is not a number from 0 on"),
@@ -154,6 +165,43 @@ def test_a_line_that_cannot_be_is_named_with_what_may_stand_there(line: str, com
         parse(f"members a b\n{line}\n")
     assert str(caught.value).startswith(f"line 2: {line!r}: ")
     assert complaint in str(caught.value)
+
+
+PROBE = model()
+MUTE = Model("mute", PROBE.build, PROBE.at_rest, PROBE.messages)
+MODELS = {"evs": PROBE, "mute": MUTE, "": PROBE}
+
+
+@pytest.mark.parametrize("text", ["", "model evs\n"])
+def test_what_the_model_has_can_be_said(text: str) -> None:
+    text = f"members a\n{text}with dynamic\n1 send a 2\n1 send a 2 safe\n1 ask a replace b b~2\n"
+    assert parse(text, MODELS) == parse(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("model chess", "line 2: 'model chess': no model 'chess'; there are evs, mute"),
+        ("with static", "line 2: 'with static': the model evs has no option 'static'; there are dynamic"),
+        ("1 send a 1 fast", "line 2: '1 send a 1 fast': the model evs has no service 'fast'; there are causal, safe"),
+        ("model mute\nwith static", "line 3: 'with static': the model mute has no option 'static'; there are none"),
+        (
+            "1 send a 1 fast\nmodel mute",
+            "line 2: '1 send a 1 fast': the model mute has no service 'fast'; leave it out",
+        ),
+        ("model mute\n1 ask a what", "line 3: '1 ask a what': the model mute is asked for nothing"),
+    ],
+)
+def test_what_the_model_does_not_have_is_refused(line: str, complaint: str) -> None:
+    with pytest.raises(MisuseError) as caught:
+        parse(f"members a\n{line}\n", MODELS)
+    assert str(caught.value) == complaint
+
+
+def test_without_a_model_everybody_is_asked_in_vain() -> None:
+    world = World(0, ["a"], MUTE)
+    with pytest.raises(MisuseError, match="the model mute is asked for nothing"):
+        world.ask("a", ["what"])
 
 
 def test_a_scenario_without_members_is_refused() -> None:
@@ -192,6 +240,7 @@ class Told:
 class Leaver(Probe):
     def submit(self, now: float, batch: Any, service: str = "") -> int:
         self.calls.append(("submit", now, list(batch)))
+        self.services.append(service)
         return len(batch)
 
 
@@ -219,6 +268,15 @@ def test_rob_takes_the_disk_and_the_name() -> None:
 
 def test_send_lets_the_application_send() -> None:
     assert Told("0 start\n1 send a 3\n").engine("a").calls[-1] == ("submit", 1.0, [b"0", b"1", b"2"])
+
+
+def test_send_may_say_under_which_service() -> None:
+    assert Told("0 start\n1 send a 1\n1 send a 2 safe\n").engine("a").services == ["", "safe"]
+
+
+def test_ask_makes_a_request_in_the_words_of_the_model() -> None:
+    told = Told("0 start a\n1 ask a replace b b~2\n1 ask b nothing, for it is down\n")
+    assert told.engine("a").calls[-1] == ("ask", 1.0, ("replace", "b", "b~2"))
 
 
 def test_leave_asks_the_engine() -> None:

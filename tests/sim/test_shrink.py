@@ -15,9 +15,11 @@ members a b c d e
 seed 31
 weather rough loss 0.2 reorder 0.1
 drain burst
+multicast on
+with dynamic slow
 0.137   start
 0.913   cut a b | c d e for 3.7
-1.244   send b 400
+1.244   send b 400 safe
 1.377   crash b after 7 keep 0.3
 2.718   cut a b e | c d for 4.25
 3.141   pause c for 2.5
@@ -39,10 +41,13 @@ def has(verb: str, *words: str) -> Callable[[Scenario], bool]:
         (has("crash", "c"), "members c\nseed 31\n5 crash c\n"),
         (has("crash", "b", "after"), "members b\nseed 31\n1 crash b after 1\n"),
         (has("send"), "members b\nseed 31\n1 send b 1\n"),
+        (has("send", "safe"), "members b\nseed 31\n1 send b 1 safe\n"),
         (has("cut", "e", "b"), "members b e\nseed 31\n1 cut b | e for 1\n"),
         (has("pause"), "members c\nseed 31\n3 pause c for 1\n"),
         (has("weather", "loss"), "members e\nseed 31\n5 weather lan loss 0.4\n"),
         (lambda scenario: scenario.burst, "members e\nseed 31\ndrain burst\n"),
+        (lambda scenario: scenario.multicast, "members e\nseed 31\nmulticast on\n"),
+        (lambda scenario: "slow" in scenario.options, "members e\nseed 31\nwith slow\n"),
         (lambda scenario: scenario.weather.reorder > 0, "members e\nseed 31\nweather lan reorder 0.1\n"),
         (lambda scenario: len(scenario.members) >= 3, "members c d e\nseed 31\n"),
         (lambda scenario: True, "members e\nseed 31\n"),

@@ -104,7 +104,7 @@ def simulate(
     if seeds is not None and not show:
         totals = _play_seeds(model, seeds, output, workers)
     elif scenario is not None:
-        read = _read(scenario)
+        read = _read(scenario, model)
         model = read.model or model
         totals = _play_one(read, scenario.stem, model, output, show)
     else:
@@ -114,12 +114,9 @@ def simulate(
     context.exit(1 if totals.failed else 0)
 
 
-def _read(path: Path) -> Scenario:
+def _read(path: Path, model: str) -> Scenario:
     try:
-        scenario = parse(path.read_text(encoding="utf-8"))
-        if scenario.model and scenario.model not in MODELS:
-            raise MisuseError(f"no model {scenario.model!r}; there are {', '.join(MODELS)}")
-        return scenario
+        return parse(path.read_text(encoding="utf-8"), {**MODELS, "": MODELS[model]})
     except (MisuseError, UnicodeDecodeError) as error:
         raise MisuseError(f"{path}: {error}; docs/reference/scenario.md has all that can stand there") from None
 

@@ -98,6 +98,8 @@ class Watch:
                 self._add("clock", words[0], text=f"the clock of {words[0]} jumps {words[1]} s ahead")
             case "send" if (machine := self._world.machines[words[0]]).state == UP:
                 self._add("send", words[0], who=short(machine.pid), number=int(float(words[1])))
+            case "ask":
+                self._add("note", text=f"ask {' '.join(words)}")
             case "weather":
                 self._add("note", text=f"weather: {' '.join(words)}")
             case "calm":

@@ -8,7 +8,7 @@ from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.ids import ProcessId
 
 
-def build(around: Surroundings, addresses: Sequence[str]) -> Sites:
+def build(around: Surroundings, addresses: Sequence[str], options: Sequence[str] = ()) -> Sites:
     """Make a site of those that start at these addresses, each under its address as its name."""
     return Sites(around, addresses, configured=addresses)
 

@@ -116,7 +116,7 @@ def generate(seed: int) -> Scenario:
         steps += faults.losses(length)
     steps = sorted((step for step in steps if step.at < length), key=lambda step: step.at)
     steps += [Step(length, "calm"), *faults.leftovers(length), Step(length, "settle", (str(SETTLE_S),))]
-    return Scenario(members, tuple(steps), seed, weather, draw.chance(0.4))
+    return Scenario(members, tuple(steps), seed, weather, draw.chance(0.4), multicast=draw.chance(0.5))
 
 
 def _weather(draw: Draw, of: Weathers) -> NetworkOptions:

@@ -19,6 +19,7 @@ from covey.sim.disk import Disk
 from covey.trace.effects import row_of
 
 if TYPE_CHECKING:
+    from covey.sim.model import Ask
     from covey.trace import Member
 
 PAUSE_S = 0.2
@@ -258,6 +259,12 @@ class Machine:
         taken = self.engine.submit(self.clock, batch, service)
         self._drain()
         return taken
+
+    def ask(self, request: "Ask", words: Sequence[str]) -> None:
+        """Make a request to the engine of a process that is up."""
+        if self.state == UP and self.engine is not None and not self._is_halting:
+            request(self.engine, self.clock, words)
+            self._drain()
 
     def hint(self, peer: str) -> None:
         """Let the engine know that a port refused a packet."""

@@ -5,15 +5,17 @@ from typing import Any, NamedTuple
 
 from covey.kernel.engine import Engine, Surroundings
 
-Build = Callable[[Surroundings, Sequence[str]], Engine]
-"""Makes an engine of its surroundings and of all addresses."""
+Build = Callable[[Surroundings, Sequence[str], Sequence[str]], Engine]
+"""Makes an engine of its surroundings, of all addresses, and of the options of the run."""
 
 AtRest = Callable[[Sequence[Engine], Sequence[str]], bool]
 """Whether engines that can all reach one another, of those names in all, have come to rest."""
 
-
 Messages = Callable[[Engine, Sequence[bytes]], Sequence[Any]]
 """Makes what `submit` takes of the bodies of messages."""
+
+Ask = Callable[[Engine, float, Sequence[str]], None]
+"""Makes a request to an engine, in words of the model's own; `MisuseError` where they make no sense."""
 
 
 class Model(NamedTuple):
@@ -23,3 +25,8 @@ class Model(NamedTuple):
     build: Build
     at_rest: AtRest
     messages: Messages
+    services: Sequence[str] = ()
+    """What messages may be sent under, besides what is usual."""
+    options: Sequence[str] = ()
+    """What a run may be played with."""
+    ask: Ask | None = None

@@ -57,6 +57,8 @@ def run(
         recorder=recorder,
         run=name,
         burst=scenario.burst,
+        multicast=scenario.multicast,
+        options=scenario.options,
         checking=checking,
     )
     if watch is not None:

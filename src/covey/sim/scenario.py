@@ -5,12 +5,16 @@
     seed 7
     weather rough loss 0.05 duplicate 0.01 reorder 0.1 refuse 0.5 bandwidth 100000
     drain burst
+    multicast on
+    with dynamic                        # an option of the model's own
     0      start
     1.5    crash a
     1.5    crash b after 3 keep 0.5     # after 3 more effects; half of what was not flushed is kept
     2      start a
     2      rob c                        # crash, and lose the disk
     2      send a 40                    # the application at a sends 40 messages
+    2      send a 40 safe               # under a service that the model has
+    2      ask a replace c c~2          # a request to the process, in the words of the model
     2.5    leave d
     3      pause b for 2.5
     3      cut a b | c d e for 4        # both ways, between any number of groups
@@ -26,7 +30,8 @@ not read. The same things can be said in Python, as methods of `World`.
 
 With `refuse`, the port of a process that is down refuses that share of packets, and their senders hear of it.
 A process that drains in `burst` mode is given all that its socket holds before its effects are carried out,
-and may be woken early.
+and may be woken early. On a network that multicasts, everybody hears every packet that is cast, also
+one that is meant for a few.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -63,6 +68,9 @@ class Scenario(Struct, frozen=True):
     burst: bool = False
     model: str = ""
     """The protocol that it is meant for; empty where it is for any."""
+    multicast: bool = False
+    options: tuple[str, ...] = ()
+    """Of the model, for this run."""
 
     def __str__(self) -> str:
         lines = [f"members {' '.join(self.members)}"]
@@ -73,6 +81,10 @@ class Scenario(Struct, frozen=True):
             lines.append(f"weather {' '.join(weather_words(self.weather))}")
         if self.burst:
             lines.append("drain burst")
+        if self.multicast:
+            lines.append("multicast on")
+        if self.options:
+            lines.append(f"with {' '.join(self.options)}")
         return "\n".join((*lines, *map(str, self.steps))) + "\n"
 
     def play(self, world: World) -> None:
@@ -115,14 +127,22 @@ class Line(Struct, frozen=True):
         return MisuseError(f"line {self.number}: {self.text.strip()!r}: {why}")
 
 
-def parse(text: str) -> Scenario:
-    """Read a scenario; an error names the line and what may stand there."""
+def parse(text: str, models: Mapping[str, Model] | None = None) -> Scenario:
+    """Read a scenario; an error names the line and what may stand there.
+
+    `models` are those that it may be for, by their names; under "", the one that it is for where it names none. Without
+    them, what depends on the model is taken as it is.
+    """
     members: tuple[str, ...] = ()
-    model, seed, weather, burst = "", 0, NetworkOptions(), False
+    model, seed, weather, burst, multicast = "", 0, NetworkOptions(), False, False
+    options: tuple[str, ...] = ()
+    told: dict[str, Line] = {}
     steps = {}
     for number, content in enumerate(text.splitlines(), 1):
         line = Line(number, content)
         words = content.partition("#")[0].split()
+        if words:
+            told[words[0]] = line
         try:
             match words:
                 case []:
@@ -140,6 +160,10 @@ def parse(text: str) -> Scenario:
                     weather = _weather(rest)
                 case ["drain", ("burst" | "packet") as how]:
                     burst = how == "burst"
+                case ["multicast", ("on" | "off") as how]:
+                    multicast = how == "on"
+                case ["with", _, *_]:
+                    options = tuple(words[1:])
                 case [at, verb, *rest] if verb in VERBS:
                     steps[line] = Step(_number(at), verb, tuple(rest))
                 case [word, *_] if word in SETTINGS:
@@ -150,20 +174,49 @@ def parse(text: str) -> Scenario:
             raise line.wrong(error) from error
     if not members:
         raise MisuseError("a scenario needs a line `members` with their names")
-    _rehearse(members, steps)
-    return Scenario(members, tuple(steps.values()), seed, weather, burst, model)
+    meant = None
+    if models is not None:
+        meant = _named(model, models, told.get("model"))
+        _check_options(meant, options, told.get("with"))
+    _rehearse(members, steps, meant)
+    return Scenario(members, tuple(steps.values()), seed, weather, burst, model, multicast, options)
 
 
-def _rehearse(members: Sequence[str], steps: Mapping[Line, Step]) -> None:
+def _named(name: str, models: Mapping[str, Model], line: Line | None) -> Model | None:
+    if name in models or line is None:
+        return models.get(name)
+    raise line.wrong(f"no model {name!r}; there are {', '.join(filter(None, models))}")
+
+
+def _check_options(model: Model | None, options: Sequence[str], line: Line | None) -> None:
+    unknown = [] if model is None else [word for word in options if word not in model.options]
+    if model is not None and unknown and line is not None:
+        there = f"there are {', '.join(model.options)}" if model.options else "there are none"
+        raise line.wrong(f"the model {model.name} has no option {unknown[0]!r}; {there}")
+
+
+def _rehearse(members: Sequence[str], steps: Mapping[Line, Step], model: Model | None) -> None:
     """Do every step in a world without a protocol: what cannot be done is found before anything is played."""
-    world = World(0, members, Model("idle", lambda around, _: _Idle(around), lambda *_: True, lambda *_: ()))
+    world = World(0, members, IDLE)
     for line, step in steps.items():
         try:
             VERBS[step.verb](world, step.words)
+            if model is not None:
+                _check_words(model, step)
         except MisuseError as error:
             raise line.wrong(error) from error
         except (ValueError, IndexError):
             raise line.wrong(f"expected a time and {FORMS[step.verb]}") from None
+
+
+def _check_words(model: Model, step: Step) -> None:
+    """Refuse what the model does not have."""
+    match step.verb, step.words:
+        case "send", (_, _, service) if service not in model.services:
+            there = f"there are {', '.join(model.services)}" if model.services else "leave it out"
+            raise MisuseError(f"the model {model.name} has no service {service!r}; {there}")
+        case "ask", _ if model.ask is None:
+            raise MisuseError(f"the model {model.name} is asked for nothing")
 
 
 class _Idle(Engine):
@@ -175,6 +228,9 @@ class _Idle(Engine):
     def leave(self, now: float) -> None: ...
     def submit(self, now: float, batch: Sequence[object], service: str = "") -> int:
         return 0
+
+
+IDLE = Model("idle", lambda around, *_: _Idle(around), lambda *_: True, lambda *_: (), ask=lambda *_: None)
 
 
 def _number(text: str) -> float:
@@ -217,6 +273,8 @@ SETTINGS = {
     "seed": "seed NUMBER",
     "weather": "weather DELAYS [loss SHARE] [duplicate SHARE] [reorder SHARE] [refuse SHARE] [bandwidth BYTES]",
     "drain": "drain burst, or drain packet",
+    "multicast": "multicast on, or multicast off",
+    "with": "with OPTION ...",
 }
 """The lines without a time."""
 
@@ -242,8 +300,15 @@ def _rob(world: World, words: Words) -> None:
 
 
 def _send(world: World, words: Words) -> None:
-    name, count = words
-    world.send(name, int(_number(count)))
+    name, count, *service = words
+    if len(service) > 1:
+        raise ValueError
+    world.send(name, int(_number(count)), *service)
+
+
+def _ask(world: World, words: Words) -> None:
+    name, first, *others = words
+    world.ask(name, (first, *others))
 
 
 def _leave(world: World, words: Words) -> None:
@@ -302,6 +367,7 @@ VERBS: dict[str, Callable[[World, Words], None]] = {
     "crash": _crash,
     "rob": _rob,
     "send": _send,
+    "ask": _ask,
     "leave": _leave,
     "pause": _pause,
     "cut": _cut,
@@ -316,7 +382,8 @@ FORMS = {
     "start": "start [NAME ...]",
     "crash": "crash NAME [after EFFECTS] [keep SHARE]",
     "rob": "rob NAME ...",
-    "send": "send NAME MESSAGES",
+    "send": "send NAME MESSAGES [SERVICE]",
+    "ask": "ask NAME WORD ...",
     "leave": "leave NAME ...",
     "pause": "pause NAME [for SECONDS]",
     "cut": "cut NAME ... | NAME ... [for SECONDS], or cut NAME ... > NAME ... [for SECONDS]",

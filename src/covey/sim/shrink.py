@@ -107,6 +107,10 @@ def _in_better_weather(scenario: Scenario) -> Iterator[Scenario]:
             yield replace(scenario, weather=replace(scenario.weather, **{name: getattr(calm, name)}))
     if scenario.burst:
         yield replace(scenario, burst=False)
+    if scenario.multicast:
+        yield replace(scenario, multicast=False)
+    for option in scenario.options:
+        yield replace(scenario, options=tuple(other for other in scenario.options if other != option))
 
 
 def _with_plainer_words(scenario: Scenario) -> Iterator[Scenario]:
@@ -118,8 +122,9 @@ def _with_plainer_words(scenario: Scenario) -> Iterator[Scenario]:
 
 def _plainer(step: Step) -> Iterator[tuple[str, ...]]:
     match step.verb, step.words:
-        case "send", (name, count):
-            yield from ((name, smaller) for smaller in _smaller(count))
+        case "send", (name, count, *service):
+            yield from ((name, count) for _ in service)
+            yield from ((name, smaller, *service) for smaller in _smaller(count))
         case "crash", (name, *options) if options:
             yield (name,)
             yield from ((name, *fewer) for fewer in _fewer(options))

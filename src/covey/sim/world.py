@@ -52,11 +52,12 @@ class World:
         run: str = "run",
         burst: bool = False,
         multicast: bool = False,
+        options: Sequence[str] = (),
         checking: bool = True,
     ) -> None:
         """Members run the engines of `model`; with `burst` they drain once for many packets.
 
-        With `multicast` everybody hears every `Cast`, whomever it was meant for.
+        With `multicast` everybody hears every `Cast`, whomever it was meant for; `options` are the model's own.
         """
         check_members(members)
         self.seed = seed
@@ -82,6 +83,7 @@ class World:
         self.settled = False
         self.burst = burst
         self.multicast = multicast
+        self.options = tuple(options)
         self._heap: list[tuple[float, int, Any, Any, Any]] = []
         self._count = 0
         self.machines = {name: Machine(self, name) for name in members}
@@ -136,7 +138,7 @@ class World:
         heappush(self._heap, (time, self._count, machine, None, None))
 
     def engine(self, around: Surroundings) -> Engine:
-        return self.model.build(around, list(self.machines))
+        return self.model.build(around, list(self.machines), self.options)
 
     def member(self, pid: ProcessId) -> "Member":
         return self.recorder.member(self.run, pid.name, pid.incarnation)
@@ -210,6 +212,12 @@ class World:
         sender, batch = machine.pid, self.model.messages(machine.engine, bodies)
         taken = machine.submit(batch, service)
         self.sent += [(sender, message) for message in batch[:taken]]
+
+    def ask(self, name: str, words: Sequence[str]) -> None:
+        """Make a request to a process that is up, in the words of its model."""
+        if self.model.ask is None:
+            raise MisuseError(f"the model {self.model.name} is asked for nothing")
+        self.machine(name).ask(self.model.ask, words)
 
     def pause(self, name: str, seconds: float) -> None:
         """Stop a process for a while; its packets queue."""
