@@ -14,6 +14,7 @@ from msgspec import Struct
 from covey.kernel.effects import Append, Cast, Deliver, Effect, Halt, Install, Note, Send, Store
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.ids import ProcessId
+from covey.kernel.layer import Layer, Passed
 from covey.kernel.storage import NAME_KEY, next_incarnation, provision
 from covey.sim.disk import Disk
 from covey.trace.effects import row_of
@@ -59,6 +60,8 @@ class Outside(Protocol):
     def set_timer(self, machine: "Machine", time: float) -> None: ...
     def engine(self, around: Surroundings) -> Engine: ...
     def member(self, pid: ProcessId) -> "Member": ...
+    def layer(self, name: str) -> Layer | None: ...
+    def layer_member(self, pid: ProcessId) -> "Member": ...
     def saw(self, machine: "Machine", what: Effect | Life) -> None: ...
 
 
@@ -76,6 +79,7 @@ class Machine:
         self.pid = ProcessId(address, 0)
         self.config: str | None = None
         self.member: Member | None = None
+        self.layer: Layer | None = None
         self.rate = 1.0
         self.offset = 0.0
         self.latest = 0.0
@@ -125,6 +129,7 @@ class Machine:
         self.state = UP
         self.config = None
         self.member = self.world.member(self.pid)
+        self.layer = self.world.layer(self.pid.name)
         self._write("start", recovered=recovered)
         self.world.saw(self, Life("start"))
         self.engine = self.world.engine(
@@ -194,6 +199,8 @@ class Machine:
                 self.member.write_fail(self._time_ns, self.config)
             else:
                 self._write(event, config=self.config)
+        if self.layer is not None:
+            self._write_passed(self.layer.end(event))
         self.state, self.engine, self.fuse = DOWN, None, None
         self.world.lose("socket of a crashed process", len(self.inbox))
         self.inbox = []
@@ -347,13 +354,10 @@ class Machine:
     def _act(self, effect: Effect) -> None:
         """Carry out one of the rarer effects."""
         match effect:
-            case Deliver():
-                if effect.view:
-                    self._write_down(effect)
             case Install():
                 self.config = effect.config
                 self._write_down(effect)
-            case Note():
+            case Deliver() | Note():
                 self._write_down(effect)
             case Halt():
                 self._end("fail" if effect.restart else "stop")
@@ -365,8 +369,20 @@ class Machine:
         self.world.saw(self, effect)
 
     def _write_down(self, effect: Deliver | Install | Note) -> None:
-        event, columns = row_of(effect)
-        self._write(event, **columns)
+        if not isinstance(effect, Deliver) or effect.view:
+            event, columns = row_of(effect)
+            self._write(event, **columns)
+        if self.layer is not None:
+            self._write_passed(self.layer.see(effect))
+
+    def _write_passed(self, passed: Sequence[Passed]) -> None:
+        """Write what the layer lets through of what happened just now."""
+        for incarnation, event, columns in passed:
+            member = self.world.layer_member(ProcessId(self.pid.name, incarnation))
+            if event == "fail":
+                member.write_fail(self._time_ns, columns.get("config"))
+            else:
+                member.write(self._time_ns, event, **columns)
 
     def _write(self, event: str, **columns: Any) -> None:
         if self.member is not None:

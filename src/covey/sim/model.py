@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from covey.kernel.engine import Engine, Surroundings
+from covey.kernel.layer import Layer
 
 Build = Callable[[Surroundings, Sequence[str], Sequence[str]], Engine]
 """Makes an engine of its surroundings, of all addresses, and of the options of the run."""
@@ -30,3 +31,5 @@ class Model(NamedTuple):
     options: Sequence[str] = ()
     """What a run may be played with."""
     ask: Ask | None = None
+    layer: tuple[str, Callable[[str], Layer]] | None = None
+    """The model that what it lets through is judged by, and what makes it for a process of that name."""

@@ -76,7 +76,7 @@ def play(script: Callable[[World], None], world: World) -> Outcome:
     except Exception as error:
         broken = f"{type(error).__name__}: {error} at {_where(error)}"
     complete = world.settled and not broken
-    world.recorder.header(world.run, world.model.name, complete, complete and world.healed, world.machines)
+    world.write_headers(complete)
     world.recorder.flush()
     unrested = complete and not world.is_at_rest()
     return Outcome(world.seed, broken, unrested, world.packets, world.now, len(world.configs))

@@ -14,6 +14,7 @@ from covey.kernel.effects import Effect, Install
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import BrokenInvariant, MisuseError
 from covey.kernel.ids import ProcessId
+from covey.kernel.layer import Layer
 from covey.sim.machine import DOWN, UP, Life, Machine
 from covey.sim.model import Model
 from covey.sim.network import Network, NetworkOptions
@@ -84,6 +85,7 @@ class World:
         self.burst = burst
         self.multicast = multicast
         self.options = tuple(options)
+        self._layers: dict[str, Layer] = {}
         self._heap: list[tuple[float, int, Any, Any, Any]] = []
         self._count = 0
         self.machines = {name: Machine(self, name) for name in members}
@@ -142,6 +144,28 @@ class World:
 
     def member(self, pid: ProcessId) -> "Member":
         return self.recorder.member(self.run, pid.name, pid.incarnation)
+
+    def layer(self, name: str) -> Layer | None:
+        """Return what lies above the stack at a process of that name, always the same."""
+        if self.model.layer is not None and name not in self._layers:
+            self._layers[name] = self.model.layer[1](name)
+        return self._layers.get(name)
+
+    def layer_member(self, pid: ProcessId) -> "Member":
+        return self.recorder.member(self.layer_run, pid.name, pid.incarnation)
+
+    @property
+    def layer_run(self) -> str:
+        """The name of the run that tells what the layer let through."""
+        assert self.model.layer is not None
+        return f"{self.run}.{self.model.layer[0]}"
+
+    def write_headers(self, complete: bool) -> None:
+        """Write what the trace says of the run as a whole."""
+        healed = complete and self.healed
+        self.recorder.header(self.run, self.model.name, complete, healed, self.machines)
+        if self.model.layer is not None:
+            self.recorder.header(self.layer_run, self.model.layer[0], complete, healed, self.machines)
 
     def saw(self, machine: Machine, what: Effect | Life) -> None:
         if isinstance(what, Install):
