@@ -25,13 +25,14 @@ ROOMS: dict[str, set[str]] = {
     "kernel": set(),
     "trace": {"kernel"},
     "isis": {"kernel"},
+    "evs": {"kernel"},
     "sim": {"kernel", "trace"},
     "net": {"kernel", "trace"},
-    "cli": {"kernel", "trace", "isis", "sim", "net"},
+    "cli": {"kernel", "trace", "isis", "evs", "sim", "net"},
 }
 
 # Rooms whose code also runs in the simulator: no clock, socket, thread, disk or libm.
-PURE = {"kernel", "trace", "isis", "sim"}
+PURE = {"kernel", "trace", "isis", "evs", "sim"}
 
 CLOCKS = {"datetime", "sched", "time"}
 SOCKETS = {"asyncio", "select", "selectors", "socket", "ssl"}

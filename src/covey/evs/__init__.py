@@ -1,0 +1,1 @@
+"""Extended virtual synchrony over a Totem ring (1994)."""
