@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
 Node = Hashable
 
@@ -53,7 +54,7 @@ class Graph:
             path.append(came_from[path[-1]])
         return path[::-1]
 
-    def marks_before(self, marks: Mapping[Node, int]) -> dict[Node, int]:
+    def marks_before(self, marks: Mapping[Any, int]) -> dict[Node, int]:
         """For each node the marks (bits) of all nodes that have a path to it, and its own."""
         before = {node: marks.get(node, 0) for node in self.followers}
         self._pass_on(self._order, before)

@@ -28,7 +28,7 @@ def sent_where_delivered(history: History) -> Iterator[str]:
             if history.reg(delivery.config) not in {send.config for send in sends}:
                 where = " and ".join(send.config for send in sends)
                 yield f"{delivery} in {delivery.config}, and it was sent in {where}" if sends else unsent(delivery)
-            elif all(is_later(send, delivery) for send in sends):
+            elif any(is_later(send, delivery) for send in sends):
                 yield f"{delivery} before it is sent"
 
 
@@ -80,11 +80,11 @@ def resting_together(history: History) -> Iterator[str]:
     """EVS-2.1, in a complete run: if a process rests in c, so does every member of c."""
     if not history.complete:
         return
-    for who, stay in history.up.items():
-        for member in sorted(stay.view.members) if stay else ():
-            other = history.up.get(member)
-            if other is None or other.config != stay.config:
-                yield f"{who} rests in {stay.config}, and {member} in {other.config if other else 'nothing'}"
+    rests = {who: stay.config for who, stay in history.up.items() if stay}
+    for who, config in rests.items():
+        for member in sorted(history.members(config)):
+            if rests.get(member) != config:
+                yield f"{who} rests in {config}, and {member} in {rests.get(member, 'none')}"
 
 
 def in_the_last_installed(history: History) -> Iterator[str]:
@@ -114,8 +114,8 @@ def installed_at_once(history: History) -> Iterator[str]:
 
 def transitional(history: History) -> Iterator[str]:
     """EVS-2.5: a transitional configuration is installed directly after the regular one in its `previous`, and only a
-    regular one, a fail or a stop ends it; its members are members of both neighbours. Those that install the same
-    regular configuration straight after the same regular one went through the same transitional one, or all through none.
+    regular one, a fail or a stop ends it; its members are members of both neighbours. All that install the same regular
+    configuration straight after the same regular one went through the same transitional one, or all through none.
     """
     through: dict[tuple[str, str], dict[str, Stay]] = defaultdict(dict)
     for stay in history.all_stays:
@@ -158,7 +158,9 @@ def agreement(history: History) -> Iterator[str]:
 
 
 def told(view: View) -> str:
-    return f"{view._replace(members=sorted(view.members))}"
+    primary = {True: "primary, ", False: "not primary, ", None: ""}[view.primary]
+    end = f", the end of {view.previous}" if view.previous else ""
+    return f"{view.kind}, {primary}number {view.seq} of {', '.join(sorted(view.members))}{end}"
 
 
 def alone_after_failure(history: History) -> Iterator[str]:
@@ -308,7 +310,7 @@ def must_have_delivered(history: History, member: str, c: str) -> bool:
     if there:
         return not there[-1].has_failed and (there[-1].end == "config" or history.complete)
     is_past = any(stay.is_regular and stay.view.seq > history.views[c].seq for stay in stays if c in history.views)
-    return is_past or member not in history.up or history.complete
+    return is_past or history.complete or bool(stays and stays[-1].has_failed)
 
 
 def safe_when_all_are_there(history: History) -> Iterator[str]:
