@@ -6,7 +6,8 @@ from itertools import combinations, pairwise, product
 
 import pytest
 
-from covey.sim.generate import KINDS, RATES, SETTLE_S, STORMS, USUAL, Draw, Fault, Faults, _moments, generate
+from covey.sim.faults import STORMS, Draw, Fault, Faults, Pace, moments
+from covey.sim.generate import KINDS, RATES, SETTLE_S, USUAL, generate
 from covey.sim.network import NetworkOptions
 from covey.sim.scenario import VERBS, Scenario, Step, parse
 
@@ -81,7 +82,7 @@ def test_every_verb_and_every_option_of_it_occurs(scenarios: list[Scenario]) -> 
 def test_partitions_have_every_shape() -> None:
     """Into any number of groups of any sizes, with and without a member that still reaches all."""
     members = "abcd"
-    faults = Faults(Draw(1), members, NetworkOptions())
+    faults = Faults(Draw(1), members, NetworkOptions(), Pace())
     shapes = Counter[tuple[tuple[str, ...], ...]]()
     for _ in range(4000):
         for step in faults.partition(0.0, 1.0):
@@ -122,7 +123,7 @@ def test_one_way_cuts_silence_any_set_towards_any_others(scenarios: list[Scenari
 def test_every_fault_of_the_network_occurs_in_every_strength(scenarios: list[Scenario]) -> None:
     for name, strengths in USUAL.items():
         assert {getattr(scenario.weather, name) for scenario in scenarios} == set(strengths)
-    faults = Faults(Draw(1), "abc", NetworkOptions())
+    faults = Faults(Draw(1), "abc", NetworkOptions(), Pace())
     storms = [faults.storm(0.0, 1.0)[0].words for _ in range(300)]
     weathers = [parse(f"members a\nweather {' '.join(words)}\n").weather for words in storms]
     for name, strengths in STORMS.items():
@@ -131,30 +132,30 @@ def test_every_fault_of_the_network_occurs_in_every_strength(scenarios: list[Sce
 
 def test_after_a_storm_the_weather_is_what_it_was() -> None:
     usual = NetworkOptions("wan", loss=0.2)
-    storm, end = Faults(Draw(1), "abc", usual).storm(2.0, 1.5)
+    storm, end = Faults(Draw(1), "abc", usual, Pace()).storm(2.0, 1.5)
     assert (storm.at, end) == (2.0, Step(3.5, "weather", ("wan", "loss", "0.2")))
 
 
 def test_a_kind_of_fault_is_as_frequent_long_and_stable_as_its_mix_says() -> None:
     fault = Fault(rate=0.8, duration=1.5, stability=2.0, crowds=False)
-    moments = list(_moments(Draw(1), fault, 10_000.0, [0.0]))
-    gaps = [later - at for (at, _), (later, _) in pairwise(moments)]
+    drawn = list(moments(Draw(1), fault, 10_000.0, [0.0], Pace()))
+    gaps = [later - at for (at, _), (later, _) in pairwise(drawn)]
     assert min(gaps) >= 2.0 - 0.002
     assert sum(gaps) / len(gaps) == pytest.approx(2.0 + 1 / 0.8, rel=0.05)
-    assert sum(seconds for _, seconds in moments) / len(moments) == pytest.approx(1.5, rel=0.05)
+    assert sum(seconds for _, seconds in drawn) / len(drawn) == pytest.approx(1.5, rel=0.05)
 
 
 def test_a_kind_that_crowds_comes_soon_after_a_focus_moment() -> None:
     fault = Fault(rate=0.8, duration=1.5, stability=0.0, crowds=True)
-    moments = [at for at, _ in _moments(Draw(1), fault, 100.0, [10.0, 50.0])]
-    assert len(moments) > 50
-    assert all(0 <= at - 10 < 2.6 or 0 <= at - 50 < 2.6 for at in moments)
-    assert min(moments) < 12.6
-    assert max(moments) >= 50
+    drawn = [at for at, _ in moments(Draw(1), fault, 100.0, [10.0, 50.0], Pace())]
+    assert len(drawn) > 50
+    assert all(0 <= at - 10 < 2.6 or 0 <= at - 50 < 2.6 for at in drawn)
+    assert min(drawn) < 12.6
+    assert max(drawn) >= 50
 
 
 def test_a_kind_with_rate_0_does_not_come_and_runs_differ_in_the_kinds_they_have(scenarios: list[Scenario]) -> None:
-    assert not list(_moments(Draw(1), Fault(0.0, 1.5, 0.0, True), 100.0, [0.0]))
+    assert not list(moments(Draw(1), Fault(0.0, 1.5, 0.0, True), 100.0, [0.0], Pace()))
     assert 0.0 in RATES
     verbs = ("crash", "pause", "leave", "cut", "clock", "jump", "rob", "weather", "send")
     mixes = {frozenset(step.verb for step in scenario.steps) & {*verbs} for scenario in scenarios}
@@ -166,7 +167,7 @@ def test_a_kind_with_rate_0_does_not_come_and_runs_differ_in_the_kinds_they_have
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_kind_of_fault_ends_when_its_time_is_over(kind: Callable[[Faults, float, float], list[Step]]) -> None:
     """By a length or by a second step; a jump is over at once."""
-    faults = Faults(Draw(2), "abcde", NetworkOptions())
+    faults = Faults(Draw(2), "abcde", NetworkOptions(), Pace())
     for _ in range(50):
         match kind(faults, 1.0, 2.0):
             case [Step(1.0, "jump")] | []:

@@ -1,10 +1,16 @@
 """What the simulator needs to know of a protocol."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.layer import Layer
+
+if TYPE_CHECKING:
+    from covey.sim.scenario import Scenario
+
+SIZES = ("usual", "large")
+"""Of random runs."""
 
 Build = Callable[[Surroundings, Sequence[str], Sequence[str]], Engine]
 """Makes an engine of its surroundings, of all addresses, and of the options of the run."""
@@ -31,5 +37,7 @@ class Model(NamedTuple):
     options: Sequence[str] = ()
     """What a run may be played with."""
     ask: Ask | None = None
+    generate: "Callable[[int, str], Scenario] | None" = None
+    """Makes the random scenario of a seed, of one of the `SIZES`; without it there is one mix, of one size."""
     layer: tuple[str, Callable[[str], Layer]] | None = None
     """The model that what it lets through is judged by, and what makes it for a process of that name."""
