@@ -1,0 +1,551 @@
+"""Extended virtual synchrony: one process (evs-1994, on a Totem ring).
+
+What happens enters here, and what is to be done leaves here; the parts know their own business only: the ring orders frames
+(`covey.evs.ring`), the membership protocol finds out who is there (`covey.evs.membership`), the recovery algorithm decides what
+becomes of the old configuration's messages (`covey.evs.recovery`), and `covey.evs.primary` which configuration is the primary
+component.
+
+A process begins in a configuration of its own (section 2), and goes from one regular configuration to the next through a
+transitional one. A message is *sent* when the ring gives it its number: what the application handed over meanwhile waits
+(step 2) and is sent in the next configuration.
+
+Decisions:
+
+- Causal messages are ordered like agreed ones: total order on one ring costs nothing more.
+- Frames of the old ring are taken while it is operational; from gather on, only by the rebroadcast (step 5.a). What was told in
+  step 3 stays true.
+- A process acknowledges the rebroadcast messages (5.c) by passing a token on with all of them received, and has then included the
+  others' obligations, and stored that somebody may install the primary component. It installs the new configuration before it passes on
+  the token that told it of everybody's acknowledgement: so whoever acknowledges a message of the new ring has installed its
+  configuration (Specification 7.2).
+- A quiet token rests with the member that sent last, and makes one round now and then. Who has something to send asks for it.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from covey.evs.membership import Forming, Membership, State
+from covey.evs.messages import (
+    CHANGE,
+    CODEC,
+    FRAME,
+    RECOVERED,
+    SERVICES,
+    Ack,
+    Commit,
+    Frame,
+    Info,
+    Join,
+    Leave,
+    Probe,
+    RingId,
+    RingMessage,
+    Token,
+    Want,
+    read_ring,
+)
+from covey.evs.outbox import Change, Outbox
+from covey.evs.passing import AGAIN_S, Passing
+from covey.evs.primary import Primary, Standing, Verdict
+from covey.evs.recovery import Deliveries
+from covey.evs.ring import LATE, UNSAFE_MAX, VISIT_MAX, Fresh, Ring, to_ranges
+from covey.kernel.effects import Cast, Deliver, Halt, Install, Note, Send, Store
+from covey.kernel.engine import Engine, Surroundings
+from covey.kernel.errors import BrokenInvariant
+from covey.kernel.ids import ProcessId
+from covey.kernel.wire import Dropped, header, unpack_messages
+
+RING_KEY = "evs.ring"
+"""Stable storage: the highest number of a ring that this process knows."""
+HOLD_S = 0.25
+"""A quiet token rests so long, and then goes round once."""
+PLACES = 2**16
+"""An ordinal is the number of the frame and the place in it."""
+ADDRESSES_MAX = 1024
+"""So many addresses are remembered at which others were heard."""
+NEVER = float("inf")
+
+TAKES: dict[State, tuple[type[RingMessage] | type[Frame], ...]] = {
+    State.OPERATIONAL: (Frame, Token, Ack, Want, Join, Probe, Leave, Commit),
+    State.GATHER: (Join, Probe, Leave, Commit),
+    State.COMMIT: (Ack, Join, Probe, Leave, Commit),
+    State.RECOVER: (Frame, Token, Ack, Join, Probe, Leave, Commit),
+}
+"""What means something in each state; anything else is dropped under its name."""
+
+
+class Evs(Engine):
+    """One incarnation of a process."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        addresses: Sequence[str],
+        configured: Sequence[str],
+        *,
+        dynamic: bool = False,
+        primary_only: bool = False,
+    ) -> None:
+        """Find others at `addresses`; `configured` names the processes whose majority is a primary component.
+
+        With `dynamic`, it is a majority of the last one instead. With `primary_only`, messages of the application
+        wait while this process is not in the primary component (section 5, rule 2).
+        """
+        super().__init__(around)
+        self.address = around.address
+        self.addresses = self._others(addresses)
+        self.primary = Primary(self, around, configured, "dynamic" if dynamic else "majority")
+        self.primary_only = primary_only
+        self.stored = around.stable
+        self.ring_seq = 0
+        self.outbox = Outbox()
+        self.head = header(FRAME, self.me)
+        self.met: dict[ProcessId, str] = {}
+        """Where other processes were heard."""
+        self.obligations: frozenset[str] = frozenset()
+        self.is_changing = False
+        """Whether a change of the configured set waits for the next configuration."""
+        self.rests: Token | None = None
+        """The token, while it rests here, ..."""
+        self.rests_until = NEVER
+        self.want_at = NEVER
+        """... and when to ask again whoever lets it rest."""
+
+    # ---- the engine's surface ----
+
+    def start(self, now: float) -> None:
+        self.ring_seq = int(self.stored.get(RING_KEY) or b"0")
+        self.remember(self.ring_seq + 2)
+        self.ring = Ring(RingId(self.ring_seq, self.me.name), (self.me,), self.me)
+        self.ring.safe = 0
+        self.passing = Passing(now)
+        self.membership = Membership(self)
+        verdict = self._decide(self.ring, {self.me.name: self.primary.standing})
+        self.primary.acknowledge(verdict)
+        self._enter(self.ring, verdict)
+        self._settle(now)
+
+    def receive(self, now: float, source: str, packet: bytes) -> None:
+        read = CODEC.decode(packet)
+        if isinstance(read, Dropped):
+            self.drop(f"packet: {read.reason}")
+            return
+        sender = read.sender
+        if sender == self.me:
+            self.drop("packet: my own")
+            return
+        kind = Frame if read.kind == FRAME else type(read.body)
+        if kind not in TAKES[self.membership.state]:
+            self.drop(f"{kind.__name__.lower()} while {self.membership.state.value}")
+            return
+        match read.body:
+            case bytes():
+                self._on_frame(now, sender, read.body)
+            case Token():
+                self._on_token(now, sender, source, read.body)
+            case Ack():
+                self._on_ack(now, read.body)
+            case Want():
+                self._on_want(now, read.body)
+            case Join():
+                self._meet(sender, source)
+                self.membership.on_join(now, sender, read.body)
+            case Probe():
+                self._meet(sender, source)
+                self.membership.on_probe(now, sender, read.body)
+            case Leave():
+                self.membership.on_leave(now, sender, read.body)
+            case Commit():
+                self.membership.on_commit(now, source, read.body)
+        self._settle(now)
+
+    def wake(self, now: float) -> None:
+        state = self.membership.state
+        if state is not State.GATHER and not self.turning.is_alone and self.rests is None:
+            if self.passing.is_lost(now):
+                self.membership.gather(now)
+            elif send := self.passing.again(now):
+                self.out.append(send)
+        if self.rests is not None and now >= self.rests_until:
+            self._let_go(now)
+        if now >= self.want_at:
+            self._want(now)
+        self.membership.wake(now)
+        self._settle(now)
+
+    @property
+    def room(self) -> int:
+        return self.outbox.room
+
+    def submit(self, now: float, batch: Sequence[bytes], service: str = "") -> int:
+        """Take messages to be sent `causal`, `agreed` (unless told otherwise) or `safe`."""
+        taken = self.outbox.add(batch, service or "agreed")
+        self._see_to_the_outbox(now)
+        self._settle(now)
+        return taken
+
+    def replace(self, now: float, old: str, new: str) -> None:
+        """Ask for a change of the configured set: a process that is dead for good makes way for another one.
+
+        It is ordered with the messages, counts if it becomes safe in a primary component, and takes effect with the next.
+        """
+        self.primary.check_change(old, new)
+        self.outbox.changes.append(Change(old, new))
+        self._see_to_the_outbox(now)
+        self._settle(now)
+
+    def hint(self, now: float, peer: str) -> None:
+        for pid, address in list(self.met.items()):
+            if address == peer:
+                self.membership.on_failure(now, pid)
+        self._settle(now)
+
+    def meet(self, now: float, addresses: Sequence[str]) -> None:
+        self.addresses = self._others(addresses)
+        self.membership.probe_at = now
+        self._settle(now)
+
+    def paused(self, now: float, seconds: float) -> None:
+        """I was not there: before I suspect anybody, I suspect myself."""
+        self.passing.excuse(now)
+        self.membership.excuse(now)
+        self._settle(now)
+
+    def leave(self, now: float) -> None:
+        self._cast(Leave(self.ring.id), self._reach(self.turning.members))
+        self.out.append(Halt("left", restart=False))
+
+    def _settle(self, now: float) -> None:
+        self.deadline = min(self.membership.deadline, self.rests_until, self.want_at)
+        if self.membership.state is not State.GATHER and not self.turning.is_alone and self.rests is None:
+            self.deadline = min(self.deadline, self.passing.deadline)
+
+    # ---- what the parts ask for ----
+
+    @property
+    def turning(self) -> Ring:
+        """The ring whose token is expected: the one that is being formed, or the one that is installed."""
+        forming = self.membership.forming
+        return self.ring if forming is None else forming.ring
+
+    def note(self, counters: dict[str, int]) -> None:
+        self.out.append(Note("state", {"counters": counters}))
+
+    def remember(self, ring_seq: int) -> None:
+        """Before the number of a ring is used it is in stable storage."""
+        self.ring_seq = ring_seq
+        self.out.append(Store(RING_KEY, b"%d" % ring_seq))
+
+    def info(self) -> Info:
+        """Step 3: what I tell the others."""
+        ring = self.ring
+        return Info(
+            ring.id,
+            ring.aru,
+            to_ranges(ring.beyond),
+            max(ring.safe, 0),
+            tuple(sorted(self.obligations)),
+            self.primary.standing,
+        )
+
+    def is_superseded(self, pid: ProcessId) -> bool:
+        """Whether a later incarnation of that process is in my configuration."""
+        return any(pid.name == name and pid.incarnation < incarnation for name, incarnation in self.ring.members)
+
+    def address_of(self, pid: ProcessId) -> str:
+        return self.address if pid == self.me else self.met.get(pid, "")
+
+    def cast_to_all(self, message: RingMessage) -> None:
+        """Send to wherever anybody may be."""
+        self._cast(message, self.addresses)
+
+    def probe(self) -> None:
+        """Look for others where none of my configuration is."""
+        mine = self._reach(self.ring.members)
+        others = tuple(address for address in self.addresses if address not in mine)
+        self._cast(Probe(self.ring.id), others)
+
+    def stop(self, now: float) -> None:
+        """The ring does not go round any more."""
+        self.passing.sign(now)
+        self.rests, self.rests_until, self.want_at = None, NEVER, NEVER
+
+    def acknowledge(self, to: str, ring: RingId, hop: int) -> None:
+        self.out.append(Send(to, CODEC.control(self.me, Ack(ring, hop))))
+
+    def pass_on(self, now: float, to: ProcessId, address: str, message: Commit | Token, seq: int) -> None:
+        send = Send(address, CODEC.control(self.me, message))
+        self.out.append(send)
+        self.passing.pass_on(now, to, message.ring, message.hop, seq, send)
+
+    def _cast(self, message: RingMessage, to: tuple[str, ...]) -> None:
+        if to:
+            self.out.append(Cast(CODEC.control(self.me, message), to))
+
+    def _reach(self, members: Sequence[ProcessId]) -> tuple[str, ...]:
+        return tuple(self.met[pid] for pid in members if pid in self.met)
+
+    def _meet(self, pid: ProcessId, address: str) -> None:
+        self.met[pid] = address
+        if address not in self.addresses and len(self.addresses) < ADDRESSES_MAX:
+            self.addresses = (*self.addresses, address)
+
+    def _others(self, addresses: Sequence[str]) -> tuple[str, ...]:
+        return tuple(address for address in addresses if address != self.address)
+
+    # ---- frames ----
+
+    def _on_frame(self, now: float, sender: ProcessId, body: bytes) -> None:
+        ring = self.turning
+        if not body.startswith(ring.bytes):
+            self._on_other_ring(now, sender, read_ring(body))
+            return
+        frame = ring.read(body)
+        if frame is None:
+            self.drop("frame: malformed")
+            return
+        if not ring.take(frame):
+            self.drop("frame: again")
+            return
+        if frame.seq > self.passing.seq:
+            self.passing.sign(now)
+        if frame.service == RECOVERED:
+            self._recover_frame(frame)
+        if self.membership.state is State.OPERATIONAL:
+            self._deliver(now)
+
+    def _on_other_ring(self, now: float, sender: ProcessId, ring: RingId | None) -> None:
+        if ring is None:
+            self.drop("frame: malformed")
+        else:
+            self.membership.on_foreign(now, sender, ring)
+
+    def _recover_frame(self, frame: Frame) -> None:
+        """Step 5.a: a frame of an old ring, which may be mine."""
+        body = frame.body[frame.at :]
+        if body.startswith(self.ring.bytes) and (old := self.ring.read(body)) is not None:
+            self.ring.take(old)
+
+    def _deliver(self, now: float) -> None:
+        """Step 1: what is next in the order, as far as it may be delivered."""
+        for frame in self.ring.ready():
+            if frame.service == CHANGE:
+                self._change(frame)
+            elif frame.service != RECOVERED:
+                self._hand_over(frame, self.ring, self.ring.config)
+        self.ring.discard()
+        if self.is_changing and self.membership.state is State.OPERATIONAL:
+            self.membership.gather(now)
+
+    def _hand_over(self, frame: Frame, ring: Ring, config: str) -> None:
+        messages = unpack_messages(frame.body, frame.at)
+        if messages is None:
+            self.drop("frame: messages malformed")
+            return
+        origin = ring.members[frame.origin]
+        self.out.append(Deliver(origin, frame.number, messages, config, frame.seq * PLACES))
+
+    def _change(self, frame: Frame) -> None:
+        """A change of the configured set has become safe."""
+        try:
+            change = msgspec.msgpack.decode(frame.body[frame.at :], type=Change)
+        except msgspec.DecodeError:
+            self.drop("change: malformed")
+            return
+        if self.primary.change(change.old, change.new):
+            self.is_changing = True
+        else:
+            self.drop("change: does not apply")
+
+    # ---- the token ----
+
+    def _on_token(self, now: float, sender: ProcessId, source: str, token: Token) -> None:
+        ring = self.turning
+        if token.ring != ring.id:
+            self.membership.on_foreign(now, sender, token.ring)
+        elif token.hop <= ring.hop:
+            self.acknowledge(source, ring.id, ring.hop)
+        elif token.seq - token.aru > UNSAFE_MAX or sum(last - first for first, last in token.missing) > UNSAFE_MAX:
+            self.drop("token: cannot be")
+        else:
+            self.on_new_token(now, token)
+            if self.rests is not None:
+                self.acknowledge(source, ring.id, token.hop)
+
+    def on_new_token(self, now: float, token: Token) -> None:
+        """Hold the token: send, and pass it on or let it rest."""
+        self.passing.sign(now)
+        self.want_at = NEVER
+        forming = self.membership.forming
+        if forming is not None:
+            self._hold_while_recovering(now, forming, token)
+            return
+        ring = self.ring
+        passed, frames = ring.visit(token, self._fresh)
+        if ring.is_resting_place and not frames:
+            self.rests, self.rests_until = token, now + HOLD_S
+        else:
+            self._pass_token(now, ring, passed, frames)
+        self._deliver(now)
+
+    def _pass_token(self, now: float, ring: Ring, token: Token, frames: list[Frame]) -> None:
+        """The accelerated ring: the last frames leave after the token."""
+        reach = self._reach(ring.members)
+        early = max(0, len(frames) - LATE)
+        self._cast_frames(frames[:early], reach)
+        self.pass_on(now, ring.next, self.met.get(ring.next, ""), token, token.seq)
+        self._cast_frames(frames[early:], reach)
+
+    def _cast_frames(self, frames: Sequence[Frame], reach: tuple[str, ...]) -> None:
+        self.out += [Cast(self.head + frame.body, reach) for frame in frames]
+
+    def _fresh(self, limit: int) -> list[Fresh]:
+        """New frames, and in the trace that they are sent."""
+        if limit <= 0 or not self.may_send:
+            return []
+        fresh = self.outbox.cut(limit)
+        for service, number, count, _ in fresh:
+            if service < len(SERVICES):
+                columns = {"config": self.ring.config, "service": SERVICES[service], "count": count}
+                self.out.append(Note("send", {"message": f"{self.me}/{number}", **columns}))
+        return fresh
+
+    @property
+    def may_send(self) -> bool:
+        return self.primary.standing.since > 0 or not self.primary_only
+
+    def _let_go(self, now: float) -> None:
+        """Pass on the token that rests here, after another look at what there is to send."""
+        token = self.rests
+        self.stop(now)
+        assert token is not None
+        passed, frames = self.ring.visit(token, self._fresh)
+        self._pass_token(now, self.ring, passed, frames)
+        self._deliver(now)
+
+    def _on_ack(self, now: float, ack: Ack) -> None:
+        if ack.ring == self.passing.ring and ack.hop >= self.passing.hop:
+            self.passing.sign(now)
+
+    def _on_want(self, now: float, want: Want) -> None:
+        if self.rests is not None and want.ring == self.ring.id:
+            self._let_go(now)
+
+    def _see_to_the_outbox(self, now: float) -> None:
+        """Something was handed over: see to it that it is sent."""
+        if self.membership.state is not State.OPERATIONAL or not self.outbox or not self.may_send:
+            return
+        if self.ring.is_alone:
+            self._send_alone(now)
+        elif self.rests is not None:
+            self._let_go(now)
+        elif self.ring.is_quiet and self.want_at == NEVER:
+            self._want(now)
+
+    def _want(self, now: float) -> None:
+        self.want_at = now + AGAIN_S
+        self._cast(Want(self.ring.id), self._reach(self.ring.members))
+
+    def _send_alone(self, now: float) -> None:
+        """A ring of one needs no token: what is sent is received by all."""
+        ring = self.ring
+        while self.ring is ring and self.membership.state is State.OPERATIONAL and (fresh := self._fresh(VISIT_MAX)):
+            for each in fresh:
+                ring.add(ring.aru + 1, each)
+            ring.safe = ring.aru
+            self._deliver(now)
+
+    # ---- recovery ----
+
+    def begin_recovery(self, now: float, forming: Forming) -> None:
+        """Step 4 is done: whether the new configuration is a primary component is decided, too."""
+        self.met.update({seat.pid: seat.address for seat in forming.seats if seat.pid != self.me})
+        assert forming.recovery is not None
+        standings = {pid.name: info.standing for pid, info in forming.recovery.infos.items()}
+        forming.verdict = self._decide(forming.ring, standings)
+
+    def _decide(self, ring: Ring, standings: dict[str, Standing]) -> Verdict:
+        """Whether a configuration is a primary component, after what its members told of earlier ones."""
+        return self.primary.verdict(ring.id.seq, ring.config, standings)
+
+    def _hold_while_recovering(self, now: float, forming: Forming, token: Token) -> None:
+        """Step 5: rebroadcast what I have to, and go on to step 6 when all have acknowledged all."""
+        recovery, ring = forming.recovery, forming.ring
+        assert recovery is not None
+        passed, frames = ring.visit(token, lambda limit: self._rebroadcast(recovery.mine, limit))
+        for frame in frames:
+            if frame.service == RECOVERED:
+                self._recover_frame(frame)
+        if ring.aru >= recovery.total and not forming.is_acknowledged:  # 5.c
+            forming.is_acknowledged = True
+            self.obligations = recovery.obligations(self.obligations)
+            self.primary.acknowledge(forming.verdict)
+        if ring.is_alone:
+            ring.safe = ring.aru
+        if token.is_installed or (ring.safe >= recovery.total and self._may_be_first(forming.verdict)):  # 5.b
+            self._install(now, forming)
+            passed = replace(passed, is_installed=True)
+        if ring.is_alone:
+            self.resume(now)
+        else:
+            self._pass_token(now, ring, passed, frames)
+        if self.membership.state is State.OPERATIONAL:
+            self._deliver(now)
+            self.membership.welcome(now)
+
+    def _may_be_first(self, verdict: Verdict) -> bool:
+        """A primary component is installed by its founder first."""
+        return verdict.component is None or verdict.component.founder == self.me.name
+
+    def _rebroadcast(self, mine: list[int], limit: int) -> list[Fresh]:
+        """Step 5.a."""
+        seqs = mine[: max(limit, 0)]
+        del mine[: len(seqs)]
+        return [Fresh(RECOVERED, 0, 0, self.ring.frames[seq].body) for seq in seqs]
+
+    def _install(self, now: float, forming: Forming) -> None:
+        """Step 6, a local atomic action."""
+        recovery, ring, old = forming.recovery, forming.ring, self.ring
+        assert recovery is not None
+        left: Deliveries = recovery.deliveries(self.obligations)  # 6.a
+        self.note(left.counters)
+        self._hand_over_old(left.regular, old, old.config)  # 6.b
+        transitional = f"{old.config}>{ring.config}"
+        names = tuple(pid.name for pid in recovery.members)
+        self.out.append(
+            Install(transitional, ring.id.seq - 1, names, "transitional", primary=False, previous=old.config)
+        )  # 6.c
+        self._hand_over_old(left.transitional, old, transitional)  # 6.d
+        self._enter(ring, forming.verdict)  # 6.e
+        self.ring = ring
+        ring.delivered = recovery.total
+        self.obligations = frozenset()  # step 1
+        self.is_changing = False
+        self.met = {pid: address for pid, address in self.met.items() if pid in ring.members}
+        self.membership.installed(now)
+
+    def _enter(self, ring: Ring, verdict: Verdict) -> None:
+        """Install a regular configuration."""
+        install = Install(ring.config, ring.id.seq, ring.names, primary=verdict.is_primary, since=verdict.since)
+        self.primary.install(verdict, install)
+
+    def _hand_over_old(self, frames: Sequence[Frame], old: Ring, config: str) -> None:
+        for frame in frames:
+            if frame.service == CHANGE:
+                self.drop("change: its configuration is over")
+            elif frame.service != RECOVERED:
+                self._hand_over(frame, old, config)
+
+    def resume(self, now: float) -> None:
+        """Operational again, perhaps with messages that waited."""
+        self._see_to_the_outbox(now)
+
+    def check(self) -> None:
+        self.ring.check()
+        self.turning.check()
+        if self.ring.id.seq > self.ring_seq or self.turning.id.seq > self.ring_seq:
+            raise BrokenInvariant(f"{self.me} is on ring {self.turning.config} and remembers {self.ring_seq}")
+        if (self.rests is not None) > (self.membership.state is State.OPERATIONAL):
+            raise BrokenInvariant(f"{self.me} lets a token rest while {self.membership.state.value}")
