@@ -46,7 +46,7 @@ from covey.evs.messages import (
     Want,
     read_ring,
 )
-from covey.evs.outbox import Change, Outbox
+from covey.evs.outbox import FRAME_BYTES, Change, Outbox
 from covey.evs.passing import AGAIN_S, Passing
 from covey.evs.primary import Primary, Standing, Verdict
 from covey.evs.recovery import Deliveries
@@ -87,11 +87,12 @@ class Evs(Engine):
         *,
         dynamic: bool = False,
         primary_only: bool = False,
+        frame_bytes: int = FRAME_BYTES,
     ) -> None:
         """Find others at `addresses`; `configured` names the processes whose majority is a primary component.
 
         With `dynamic`, it is a majority of the last one instead. With `primary_only`, messages of the application
-        wait while this process is not in the primary component (section 5, rule 2).
+        wait while this process is not in the primary component (section 5, rule 2). A frame has up to `frame_bytes`.
         """
         super().__init__(around)
         self.address = around.address
@@ -100,7 +101,7 @@ class Evs(Engine):
         self.primary_only = primary_only
         self.stored = around.stable
         self.ring_seq = 0
-        self.outbox = Outbox()
+        self.outbox = Outbox(frame_bytes)
         self.head = header(FRAME, self.me)
         self.met: dict[ProcessId, str] = {}
         """Where other processes were heard."""

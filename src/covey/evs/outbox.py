@@ -15,10 +15,9 @@ from covey.kernel.errors import MisuseError
 from covey.kernel.wire import MESSAGES_MAX, pack_messages
 
 FRAME_BYTES = 60_000
-"""A frame holds messages up to that size, and their table."""
+"""A frame holds messages up to that size, their table included, unless told otherwise."""
 TABLE_BYTES = 4
 """Of the table, for each message."""
-MESSAGE_BYTES_MAX = FRAME_BYTES - TABLE_BYTES
 QUEUED_MAX = 20_000
 QUEUED_BYTES_MAX = 8_000_000
 
@@ -33,7 +32,9 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
 class Outbox:
     """The queue of one member."""
 
-    def __init__(self) -> None:
+    def __init__(self, frame_bytes: int = FRAME_BYTES) -> None:
+        """A message has a frame to itself at most."""
+        self.frame_bytes = frame_bytes
         self.number = 1
         """Of the next message that becomes part of a frame."""
         self.changes: deque[Change] = deque()
@@ -53,8 +54,8 @@ class Outbox:
         """Take messages, from the first on; return how many."""
         if service not in SERVICES:
             raise MisuseError(f"there is no service {service!r}; messages are sent {', '.join(SERVICES)}")
-        if any(len(message) > MESSAGE_BYTES_MAX for message in messages):
-            raise MisuseError(f"a message has at most {MESSAGE_BYTES_MAX} bytes; send it in parts")
+        if any(len(message) + TABLE_BYTES > self.frame_bytes for message in messages):
+            raise MisuseError(f"a message has at most {self.frame_bytes - TABLE_BYTES} bytes; send it in parts")
         taken = messages[: max(self.room, 0)]
         if not taken:
             return 0
@@ -83,7 +84,7 @@ class Outbox:
     def _frame_of(self, run: deque[bytes]) -> list[bytes]:
         messages: list[bytes] = []
         size = 0
-        while run and size + len(run[0]) + TABLE_BYTES <= FRAME_BYTES and len(messages) < MESSAGES_MAX:
+        while run and size + len(run[0]) + TABLE_BYTES <= self.frame_bytes and len(messages) < MESSAGES_MAX:
             size += len(run[0]) + TABLE_BYTES
             messages.append(run.popleft())
         self._count -= len(messages)

@@ -12,14 +12,19 @@ OPTIONS = ("dynamic",)
 """Of a run: dynamic linear voting."""
 
 
+FRAME_BYTES = 16
+"""Two or three messages of the simulated applications: so a few messages make many frames."""
+
+
 def build(around: Surroundings, addresses: Sequence[str], options: Sequence[str] = ()) -> Evs:
     """Make a process of those that start at these addresses, each under its address as its name."""
-    return Evs(around, addresses, configured=addresses, dynamic="dynamic" in options)
+    return Evs(around, addresses, addresses, dynamic="dynamic" in options, frame_bytes=FRAME_BYTES)
 
 
 def build_virtually_synchronous(around: Surroundings, addresses: Sequence[str], options: Sequence[str] = ()) -> Evs:
     """The same for an application that sends in the primary component only."""
-    return Evs(around, addresses, configured=addresses, dynamic="dynamic" in options, primary_only=True)
+    dynamic = "dynamic" in options
+    return Evs(around, addresses, addresses, dynamic=dynamic, primary_only=True, frame_bytes=FRAME_BYTES)
 
 
 def messages(engine: Engine, bodies: Sequence[bytes]) -> Sequence[bytes]:
