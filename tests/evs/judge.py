@@ -1,7 +1,8 @@
 """An independent judge of extended and of plain virtual synchrony: the models `evs` and `vs`.
 
 It reads a trace, and knows nothing of the protocol or the simulator. Each property of the paper (evs-1994,
-sections 2.1 and 2.2 for `evs`, 4 and 5 for `vs`) is one function in `judge_evs` or `judge_vs`.
+sections 2.1 and 2.2 for `evs`, 4 and 5 for `vs`) is one function: in `judge_evs`, `judge_vs`, or in
+`judge_both` if both models have it.
 """
 
 from collections.abc import Iterable

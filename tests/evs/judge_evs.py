@@ -1,16 +1,27 @@
-"""The properties of model `evs`: extended virtual synchrony, and its primary components (evs-1994, 2.1 and 2.2).
+"""The properties of model `evs`: extended virtual synchrony (evs-1994, 2.1).
 
 `reg(c)` is c if c is regular, else the regular configuration that c ends; `com(c)` is reg(c) together with the
-transitional configuration that follows it at a process. Who starts or stops has failed before. EVS-1.2, that the
-events of one process are totally ordered, holds of every trace that can be read.
+transitional configuration that follows it at a process. To stop is to fail, and who starts again has failed. EVS-1.2,
+that the events of one process are totally ordered, holds of every trace that can be read.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 
-from tests.evs.graph import Graph
-from tests.evs.history import FAILURES, Event, History, Stay, View, installation, origin
+from tests.evs.history import Event, History, Stay, installation
+from tests.evs.judge_both import (
+    agreement,
+    cycle,
+    delivered_once,
+    in_the_last_installed,
+    is_later,
+    is_ordered,
+    primary_continuity,
+    primary_order,
+    sent_by_its_process,
+    sent_once,
+    unsent,
+)
 
 # ---- basic delivery ----------------------------------------------------------------------------
 
@@ -43,36 +54,6 @@ def sent_and_delivered_once(history: History) -> Iterator[str]:
                 yield f"{send} in the transitional configuration {send.config}"
 
 
-def unsent(delivery: Event) -> str:
-    return f"{delivery}, which nobody sent"
-
-
-def is_later(send: Event, delivery: Event) -> bool:
-    return send.who == delivery.who and send.number > delivery.number
-
-
-def sent_by_its_process(history: History) -> Iterator[str]:
-    for message, sends in history.sends.items():
-        for send in sends:
-            if send.identity != origin(message):
-                yield f"{send.identity} sends {message}, whose id names another"
-
-
-def sent_once(history: History) -> Iterator[str]:
-    for message, sends in history.sends.items():
-        if len(sends) > 1:
-            yield f"{message} is sent {len(sends)} times: in {' and '.join(send.config for send in sends)}"
-
-
-def delivered_once(history: History) -> Iterator[str]:
-    for deliveries in history.deliveries.values():
-        seen = set()
-        for delivery in deliveries:
-            if delivery.who in seen:
-                yield f"{delivery} again, in {delivery.config}"
-            seen.add(delivery.who)
-
-
 # ---- configuration changes ---------------------------------------------------------------------
 
 
@@ -85,25 +66,6 @@ def resting_together(history: History) -> Iterator[str]:
         for member in sorted(history.members(config)):
             if rests.get(member) != config:
                 yield f"{who} rests in {config}, and {member} in {rests.get(member, 'none')}"
-
-
-def in_the_last_installed(history: History) -> Iterator[str]:
-    """EVS-2.2: every send, deliver, fail and stop happens in the configuration that its process installed last,
-    with no fail, stop or start in between.
-
-    Who fails before it has installed any since its start fails in none.
-    """
-    for events in history.processes.values():
-        for before, event in zip([None, *events], events, strict=False):
-            if event.kind in ("config", "start"):
-                continue
-            if event.stay is None and event.kind in FAILURES and not event.config:
-                if before and before.kind in ("fail", "stop"):
-                    yield f"{event} when it has failed"
-            elif event.stay is None:
-                yield f"{event} in {event.config or 'no configuration'}, and has installed none since it last failed"
-            elif event.config != event.stay.config:
-                yield f"{event} in {event.config}, and has installed {event.stay.config} last"
 
 
 def installed_at_once(history: History) -> Iterator[str]:
@@ -138,29 +100,6 @@ def transitional(history: History) -> Iterator[str]:
         if len(ways) > 1:
             told = ", ".join(f"{stay.who} through {way or 'nothing'}" for way, stay in ways.items())
             yield f"from {one} to {other} go {told}"
-
-
-def agreement(history: History) -> Iterator[str]:
-    """EVS-2.6: all installations of one configuration agree on kind, members, seq, primary and previous; a process
-    installs only configurations that contain it, with growing seq."""
-    for stays in history.stays_in.values():
-        first = stays[0]
-        for stay in stays:
-            if stay.view != first.view:
-                yield f"{stay.who} installs {stay.config} as {told(stay.view)}, {first.who} as {told(first.view)}"
-            if stay.who not in stay.view.members:
-                yield f"{stay.who} installs {stay.config}, of which it is no member"
-    for events in history.processes.values():
-        stays = [event.stay for event in events if event.kind == "config" and event.stay]
-        for one, other in pairwise(stays):
-            if one.view.seq >= other.view.seq:
-                yield f"{other.who} installs {other.config}, number {other.view.seq}, after number {one.view.seq}"
-
-
-def told(view: View) -> str:
-    primary = {True: "primary, ", False: "not primary, ", None: ""}[view.primary]
-    end = f", the end of {view.previous}" if view.previous else ""
-    return f"{view.kind}, {primary}number {view.seq} of {', '.join(sorted(view.members))}{end}"
 
 
 def alone_after_failure(history: History) -> Iterator[str]:
@@ -234,10 +173,6 @@ class Bits:
 
     def messages(self, bits: int) -> list[str]:
         return [message for message, bit in self.of.items() if bits & bit] if bits else []
-
-
-def is_ordered(history: History, message: str) -> bool:
-    return history.service(message) in ("agreed", "safe")
 
 
 # ---- total order -------------------------------------------------------------------------------
@@ -322,7 +257,7 @@ def safe_when_all_are_there(history: History) -> Iterator[str]:
                 yield f"{delivery} as safe in {config}, which its member {member} never installs"
 
 
-# ---- liveness, primary components --------------------------------------------------------------
+# ---- liveness ----------------------------------------------------------------------------------
 
 
 def one_configuration(history: History) -> Iterator[str]:
@@ -331,42 +266,6 @@ def one_configuration(history: History) -> Iterator[str]:
         rests = {who: stay.config if stay else "nothing" for who, stay in history.up.items()}
         if len(set(rests.values())) > 1 or "nothing" in rests.values():
             yield "what is up rests apart: " + ", ".join(f"{who} in {config}" for who, config in sorted(rests.items()))
-
-
-def primary_components(history: History) -> list[str]:
-    """In the order of seq."""
-    primary = [config for config, view in history.views.items() if view.primary and view.kind == "regular"]
-    return sorted(primary, key=lambda config: (history.views[config].seq, config))
-
-
-def primary_order(history: History) -> Iterator[str]:
-    """PC-1: primary components, in the order of seq, are totally ordered by precedes: from each there is a path to the
-    next, installations merged. Those of one number may be in either order."""
-    components = primary_components(history)
-    marks = {installation(config): 1 << place for place, config in enumerate(components)}
-    before = history.precedes_by_view.marks_before(marks)
-    for one, other in pairwise(components):
-        there, back = before[installation(other)], before[installation(one)]
-        is_tie = history.views[one].seq == history.views[other].seq
-        if not (there & marks[installation(one)] or (is_tie and back & marks[installation(other)])):
-            yield f"primary component {one} does not precede the next one, {other}"
-
-
-def primary_continuity(history: History) -> Iterator[str]:
-    """PC-2: primary components consecutive in the order of seq share a process."""
-    for one, other in pairwise(primary_components(history)):
-        if not processes_of(history, one) & processes_of(history, other):
-            yield f"primary component {other} has no process of the one before, {one}"
-
-
-def processes_of(history: History, config: str) -> set[str]:
-    members = history.members(config)
-    return {origin(member) for member in members} if history.model == "vs" else set(members)
-
-
-def cycle(graph: Graph) -> Iterator[str]:
-    if found := graph.cycle():
-        yield "each precedes the next: " + "; ".join(map(str, found))
 
 
 PROPERTIES: list[tuple[tuple[str, ...], Callable[[History], Iterator[str]]]] = [

@@ -7,7 +7,7 @@ that fails, stops or is left behind does not.
 from collections.abc import Callable, Iterator
 
 from tests.evs.history import Event, History, installation, origin
-from tests.evs.judge_evs import (
+from tests.evs.judge_both import (
     agreement,
     cycle,
     delivered_once,

@@ -83,7 +83,7 @@ def in_runs(rows: list[Row]) -> list[Row]:
     """The same trace, with one row for messages that one row can stand for."""
     found: list[Row] = []
     for row in rows:
-        last = found[-1] if found else {"event": ""}
+        last: Row = found[-1] if found else {"event": ""}
         if row["event"] in ("send", "deliver") and _beginning(row, row["message"]) == _beginning(last, _after(last)):
             last["count"] = last.get("count", 1) + 1
         else:

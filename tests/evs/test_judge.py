@@ -2,6 +2,7 @@
 
 import pytest
 
+from covey.trace import MemorySink, Recorder
 from tests.evs.judge import PROPERTIES, judge
 from tests.evs.notation import Row, in_runs, trace
 
@@ -734,6 +735,22 @@ def test_a_row_for_many_messages_is_judged_as_a_row_for_each(text: str) -> None:
 def test_the_rows_for_many_messages_are_fewer() -> None:
     assert [row.get("count", 1) for row in in_runs(trace(RUNS))] == [1, 1, 3, 3, 3, 1, 1, 2, 1, 3, 2, 1]
     assert violated(RUNS) == {"EVS-3", "EVS-7.1"}
+
+
+def test_what_a_recorder_wrote_is_judged() -> None:
+    sink = MemorySink()
+    recorder = Recorder(sink)
+    recorder.header("r", "evs", complete=True, healed=True)
+    for name in "pq":
+        member = recorder.member("r", name, 1)
+        member.write(0, "start", recovered=False)
+        member.write(0, "config", config="4.p", kind="regular", seq=4, members=["p", "q"])
+        if name == "p":
+            member.write(0, "send", message="p/1/1", count=3, config="4.p", service="safe")
+        member.write(0, "deliver", message="p/1/1", count=3 if name == "p" else 2, config="4.p", ordinal=1)
+    assert [violation.why for violation in judge(sink.rows)] == [
+        "p delivers p/1/3 as safe in 4.p, and its member q does not"
+    ]
 
 
 def test_the_order_of_rows_says_nothing() -> None:
