@@ -20,6 +20,8 @@ from covey.isis.sites import Sites
 from covey.kernel.engine import Surroundings
 from covey.kernel.errors import BrokenInvariant
 from covey.sim.model import Model
+from covey.sim.run import Outcome
+from covey.sim.scenario import Scenario, parse
 from covey.trace import read_checked
 
 
@@ -92,6 +94,74 @@ def test_without_pyarrow_the_trace_is_json_lines(tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     assert main(["simulate", "--seeds", "1", "--out", str(tmp_path)]) == 0
     assert [file.suffix for file in tmp_path.iterdir()] == [".jsonl"]
+
+
+# ---- size and cases ----------------------------------------------------------------------------
+
+
+def cases(rows: Sequence[dict[str, Any]]) -> set[str]:
+    """Every run begins; some crash."""
+    assert {row["run"] for row in rows} == {rows[0]["run"]}
+    return {"begins"} | {"crash" for row in rows if row["event"] == "fail"}
+
+
+def of_size(seed: int, size: str) -> Scenario:
+    return parse(f"members a b c\nseed {seed}\n0 start\n" + ("1 crash a\n" if size == "large" and seed % 4 else ""))
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch, small_chunks: None) -> None:
+    monkeypatch.setitem(MODELS, "isis85", MODELS["isis85"]._replace(cases=cases, generate=of_size))
+
+
+@pytest.mark.usefixtures("counted")
+@pytest.mark.parametrize(("size", "crashed"), [("usual", {}), ("large", {"crash": 6})])
+def test_a_program_is_told_how_many_runs_reached_a_case(
+    size: str, crashed: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "--seeds", "0:8", "--size", size, "--stat", "--json", "--workers", "1"]) == 0
+    assert json.loads(capsys.readouterr().out)["cases"] == {"begins": 8, **crashed}
+
+
+@pytest.mark.usefixtures("counted")
+def test_a_person_is_told_which_share_of_the_runs_that_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seeds", "0:8", "--size", "large", "--stat", "--workers", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:4] == ["case    runs  share", "begins     8   100%", "crash      6    75%"]
+
+
+@pytest.mark.usefixtures("counted")
+def test_cases_of_one_run_are_counted_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text("members a b\n0 start\n1 crash a\n")
+    assert main(["simulate", "--scenario", str(file), "--stat", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cases"] == {"begins": 1, "crash": 1}
+
+
+def test_totals_of_several_workers_add_up_and_the_most_frequent_case_stands_first() -> None:
+    totals, part = runs.Totals(), runs.Totals()
+    totals.count("x", Outcome(1), ["b", "c"])
+    part.count("y", Outcome(2), ["a", "c"])
+    part.count("z", Outcome(3), ["d", "c"])
+    totals.add(part)
+    assert list(totals.cases.items()) == [("c", 3), ("a", 1), ("b", 1), ("d", 1)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--seeds", "0:2", "--stat"], "--stat counts cases, and isis85 names none"),
+        (["--seeds", "0:2", "--size", "large"], "the random runs of isis85 have one size: leave large out"),
+        (["--scenario", __file__, "--size", "large"], "--size is that of random runs: give --seeds A:B"),
+    ],
+)
+def test_what_a_model_does_not_have_is_refused(
+    arguments: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["simulate", *arguments, "--out", str(out)]) == 2
+    assert complaint in capsys.readouterr().err
+    assert not out.exists()
 
 
 # ---- what is said ------------------------------------------------------------------------------

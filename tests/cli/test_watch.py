@@ -9,10 +9,12 @@ from covey.cli.models import MODELS
 from covey.cli.picture import MARKS
 from covey.cli.show import play_watched
 from covey.cli.watch import Event
+from covey.kernel.effects import Install
 from covey.sim.generate import generate
 from covey.sim.run import run
 from covey.sim.scenario import Scenario, parse
 from covey.trace import MemorySink, Recorder
+from tests.sim.probe import Probe, model
 
 ISIS = MODELS["isis85"]
 
@@ -127,3 +129,19 @@ def test_the_weather_of_the_scenario_is_told_first() -> None:
 def test_a_run_ends_with_how_it_ended(steps: str, kind: str, text: str) -> None:
     last = watched(steps)[-1]
     assert (last.kind, last.text) == (kind, text)
+
+
+class Ring(Probe):
+    """Installs a transitional configuration between two regular ones, whose members are names."""
+
+    def start(self, now: float) -> None:
+        self.out.append(Install("2.a", 2, ("a", "b")))
+        self.out.append(Install("2.a>4.a", 3, ("a", "b"), kind="transitional", previous="2.a"))
+        self.out.append(Install("4.a", 4, ("a", "b")))
+
+
+def test_views_are_the_regular_configurations_also_where_members_are_called_by_their_names() -> None:
+    events = play_watched(parse("members a b\n0 start a\n1 ask a what\n"), model(Ring)).events
+    views = [(event.number, event.members) for event in events if event.kind == "view"]
+    assert views == [(2, ("a", "b")), (4, ("a", "b"))]
+    assert told(events, "note")[0] == (1.0, "note", "ask a what")

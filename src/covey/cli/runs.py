@@ -7,7 +7,8 @@ same however many workers there are.
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -21,7 +22,8 @@ from msgspec import Struct
 
 from covey.cli.models import MODELS
 from covey.kernel.errors import MisuseError, WorldError
-from covey.sim.generate import generate
+from covey.sim.generate import scenario_of
+from covey.sim.model import Model
 from covey.sim.run import Outcome, run
 from covey.trace import MemorySink, Recorder
 from covey.trace.files import STREAM, SUFFIXES, trace_files
@@ -46,8 +48,10 @@ class Totals(Struct):
     """Runs."""
     failed: dict[str, str] = {}
     """Why, by the names of the runs."""
+    cases: dict[str, int] = {}
+    """How many runs reached a case, by its name, where that was asked for."""
 
-    def count(self, name: str, outcome: Outcome) -> None:
+    def count(self, name: str, outcome: Outcome, cases: Iterable[str] = ()) -> None:
         self.runs += 1
         self.packets += outcome.packets
         self.virtual_seconds += outcome.seconds
@@ -55,6 +59,7 @@ class Totals(Struct):
         self.with_more_than_three_views += outcome.views > 3
         if outcome.failed:
             self.failed[name] = outcome.why
+        self._count_cases(dict.fromkeys(cases, 1))
 
     def add(self, other: "Totals") -> None:
         self.runs += other.runs
@@ -63,6 +68,12 @@ class Totals(Struct):
         self.views += other.views
         self.with_more_than_three_views += other.with_more_than_three_views
         self.failed |= other.failed
+        self._count_cases(other.cases)
+
+    def _count_cases(self, cases: Mapping[str, int]) -> None:
+        """Add these; the most frequent ones stand first."""
+        counted = Counter(self.cases) + Counter(cases)
+        self.cases = dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
 
 class Output(NamedTuple):
@@ -80,8 +91,15 @@ class Output(NamedTuple):
             raise WorldError(f"{path}: cannot write the trace: {error.strerror}") from error
 
 
-Job = tuple[str, range, Output | None]
-"""Model, seeds, and where their file goes."""
+class Job(NamedTuple):
+    """Runs of one file."""
+
+    model: str
+    seeds: range
+    output: Output | None
+    size: str
+    stat: bool
+    """Whether cases are counted."""
 
 
 def open_output(directory: Path, format: str | None) -> Output:
@@ -102,9 +120,10 @@ def open_output(directory: Path, format: str | None) -> Output:
     return Output(directory, format or ("parquet" if have_arrow() else "jsonl"))
 
 
-def play_seeds(model: str, seeds: range, output: Output | None, workers: int, tell: Tell) -> Totals:
+def play_seeds(asked: Job, workers: int, tell: Tell) -> Totals:
     """Run all seeds, in worker processes where there is more than one chunk."""
-    jobs = [(model, seeds[first : first + CHUNK], output) for first in range(0, len(seeds), CHUNK)]
+    seeds = asked.seeds
+    jobs = [asked._replace(seeds=seeds[first : first + CHUNK]) for first in range(0, len(seeds), CHUNK)]
     workers = min(workers, len(jobs))
     totals = Totals()
     for part in _play_alone(jobs, tell) if workers == 1 else _play_in_workers(jobs, workers, tell):
@@ -115,20 +134,28 @@ def play_seeds(model: str, seeds: range, output: Output | None, workers: int, te
 def _play_alone(jobs: Iterable[Job], tell: Tell) -> Iterator[Totals]:
     numbers = count(1)
     for job in jobs:
-        yield play_chunk(*job, lambda: tell(next(numbers)))
+        yield play_chunk(job, lambda: tell(next(numbers)))
 
 
-def play_chunk(model: str, seeds: range, output: Output | None, tick: Callable[[], None]) -> Totals:
+def play_chunk(job: Job, tick: Callable[[], None]) -> Totals:
     """Run these seeds, each a run of its name, and write one file; `tick` is called after each run."""
     sink = MemorySink()
     recorder, totals = Recorder(sink), Totals()
-    for seed in seeds:
-        name = f"seed-{seed}"
-        totals.count(name, run(generate(seed), MODELS[model], recorder, name))
+    model = MODELS[job.model]
+    for seed in job.seeds:
+        name, begin = f"seed-{seed}", len(sink.rows)
+        outcome = run(scenario_of(model, seed, job.size), model, recorder, name)
+        totals.count(name, outcome, cases_of(model, name, sink.rows[begin:]) if job.stat else ())
         tick()
-    if output is not None:
-        output.write(f"seeds-{seeds[0]:06}-{seeds[-1]:06}", sink.rows)
+    if job.output is not None:
+        job.output.write(f"seeds-{job.seeds[0]:06}-{job.seeds[-1]:06}", sink.rows)
     return totals
+
+
+def cases_of(model: Model, name: str, rows: Iterable[dict[str, Any]]) -> set[str]:
+    """Return the cases that the run of that name reached; a layer's run beside it is not looked at."""
+    assert model.cases is not None
+    return model.cases([row for row in rows if row["run"] == name])
 
 
 # ---- workers -----------------------------------------------------------------------------------
@@ -170,7 +197,7 @@ def _hand_out(pool: ProcessPoolExecutor, jobs: Iterable[Job], ahead: int, poll: 
     while True:
         with _signals_held():
             for number, job in islice(todo, ahead - len(waiting)):
-                waiting[pool.submit(_play_in_worker, *job)] = number
+                waiting[pool.submit(_play_in_worker, job)] = number
         if not waiting:
             return [results[number] for number in sorted(results)]
         finished, _ = wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED)
@@ -202,8 +229,8 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _play_in_worker(model: str, seeds: range, output: Output | None) -> Totals:
-    return play_chunk(model, seeds, output, _count)
+def _play_in_worker(job: Job) -> Totals:
+    return play_chunk(job, _count)
 
 
 def _count() -> None:

@@ -10,10 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from covey.cli.models import MODELS
-from covey.cli.runs import Output, Totals, open_output, play_seeds
+from covey.cli.runs import Job, Output, Totals, cases_of, open_output, play_seeds
 from covey.cli.show import open_console, play_watched, print_picture
+from covey.cli.tables import print_table
 from covey.kernel.errors import MisuseError
-from covey.sim.generate import generate
+from covey.sim.generate import scenario_of
+from covey.sim.model import SIZES, Model
 from covey.sim.scenario import Scenario, parse
 from covey.trace import MemorySink, Recorder
 
@@ -65,7 +67,15 @@ class Seeds(click.ParamType[range]):
     metavar="N",
     help="Processes; one a CPU unless given.",
 )
+@click.option(
+    "--size",
+    type=click.Choice(SIZES),
+    default="usual",
+    show_default=True,
+    help="How much traffic random runs have, where the protocol has a choice.",
+)
 @click.option("--show", is_flag=True, help="Draw the run; there must be just one.")
+@click.option("--stat", is_flag=True, help="Count the cases that the runs reached, where the protocol names some.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the totals.")
 @click.pass_context
 def simulate(
@@ -76,7 +86,9 @@ def simulate(
     out: Path | None,
     format: str | None,
     workers: int,
+    size: str,
     show: bool,
+    stat: bool,
     as_json: bool,
 ) -> None:
     """Play scenarios in a simulated world, and keep their traces.
@@ -100,17 +112,22 @@ def simulate(
         raise click.UsageError("--show draws one run: give one seed, and no --json")
     if format and out is None:
         raise click.UsageError("--format is that of the trace: give --out DIR, too")
-    output = None if out is None else open_output(out, format)
-    if seeds is not None and not show:
-        totals = _play_seeds(model, seeds, output, workers)
-    elif scenario is not None:
-        read = _read(scenario, model)
-        model = read.model or model
-        totals = _play_one(read, scenario.stem, model, output, show)
+    if size != "usual" and seeds is None:
+        raise click.UsageError("--size is that of random runs: give --seeds A:B")
+    if scenario is not None:
+        name, one = scenario.stem, _read(scenario, model)
     else:
         assert seeds is not None
-        totals = _play_one(generate(seeds[0]), f"seed-{seeds[0]}", model, output, show)
-    _report(totals, model, output, as_json)
+        name, one = f"seed-{seeds[0]}", scenario_of(MODELS[model], seeds[0], size)
+    model = one.model or model
+    if stat and MODELS[model].cases is None:
+        raise click.UsageError(f"--stat counts cases, and {model} names none; leave it out")
+    output = None if out is None else open_output(out, format)
+    if seeds is not None and not show:
+        totals = _play_seeds(Job(model, seeds, output, size, stat), workers)
+    else:
+        totals = _play_one(one, name, MODELS[model], output, show=show, stat=stat)
+    _report(totals, model, output, stat, as_json)
     context.exit(1 if totals.failed else 0)
 
 
@@ -121,34 +138,39 @@ def _read(path: Path, model: str) -> Scenario:
         raise MisuseError(f"{path}: {error}; docs/reference/scenario.md has all that can stand there") from None
 
 
-def _play_seeds(model: str, seeds: range, output: Output | None, workers: int) -> Totals:
+def _play_seeds(job: Job, workers: int) -> Totals:
     console = Console(stderr=True)
     columns = (TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("seeds", total=len(seeds))
-        return play_seeds(model, seeds, output, workers, lambda done: bar.update(task, completed=done))
+        task = bar.add_task("seeds", total=len(job.seeds))
+        return play_seeds(job, workers, lambda done: bar.update(task, completed=done))
 
 
-def _play_one(scenario: Scenario, name: str, model: str, output: Output | None, show: bool) -> Totals:
+def _play_one(scenario: Scenario, name: str, model: Model, output: Output | None, *, show: bool, stat: bool) -> Totals:
     sink = MemorySink()
-    shown = play_watched(scenario, MODELS[model], Recorder(sink), name)
+    shown = play_watched(scenario, model, Recorder(sink), name)
     if output is not None:
         output.write(name, sink.rows)
     if show:
         print_picture(shown, open_console())
     totals = Totals()
-    totals.count(name, shown.outcome)
+    totals.count(name, shown.outcome, cases_of(model, name, sink.rows) if stat else ())
     return totals
 
 
-def _report(totals: Totals, model: str, output: Output | None, as_json: bool) -> None:
+def _report(totals: Totals, model: str, output: Output | None, stat: bool, as_json: bool) -> None:
     """Say what became of the runs, to people or to programs."""
     if as_json:
         out = None if output is None else str(output.directory)
         numbers = {"model": model, **msgspec.to_builtins(totals), "out": out, "format": output and output.format}
+        if not stat:
+            del numbers["cases"]
         click.echo(msgspec.json.encode(numbers))
         return
     click.echo(_totals(totals, model))
+    if stat:
+        shares = [[case, f"{runs:,}", f"{runs / totals.runs:.0%}"] for case, runs in totals.cases.items()]
+        print_table(["case", "runs", "share"], shares, texts=1)
     if output is not None:
         click.echo(f"the trace is in {output.directory}; for a look: covey trace stat {output.directory}")
     if not totals.failed:

@@ -1,16 +1,13 @@
 """`covey trace`: look at a trace, convert it, and add what its members could not know."""
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from covey.cli.tables import print_table
 from covey.kernel.errors import WorldError
 from covey.kernel.ids import MessageId
 from covey.trace.amend import Seal, add_fail, seal_trace
@@ -108,7 +105,7 @@ def stat(trace: Path, as_json: bool, show: int) -> None:
     rows = [[_printable(run), " ".join(each["models"]), _state(each), *_totals(each)] for run, each in shown]
     if len(runs) > 1:
         rows.append([f"{len(runs)} runs", "", "", *_totals(numbers)])
-    _print_table(["run", "models", "state", *TOTALS], rows)
+    print_table(["run", "models", "state", *TOTALS], rows, texts=3)
     if len(shown) < len(runs):
         click.echo(f"not listed: {_number(len(runs) - len(shown), 'run')}; --show 0 lists them all")
 
@@ -269,23 +266,3 @@ def _state(summary: dict[str, Any]) -> str:
 
 def _totals(summary: dict[str, Any]) -> list[str]:
     return [f"{summary[name]:,}" for name in TOTALS]
-
-
-def _print_table(heads: list[str], rows: Iterable[list[str]]) -> None:
-    """A table in a terminal, aligned lines anywhere else."""
-    console = Console()
-    if console.is_terminal:
-        table = Table(*heads)
-        for column in table.columns[3:]:
-            column.justify = "right"
-        for row in rows:
-            table.add_row(*map(Text, row))
-        console.print(table)
-        return
-    lines = [heads, *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = [
-            cell.rjust(w) if at > 2 else cell.ljust(w) for at, (cell, w) in enumerate(zip(line, widths, strict=True))
-        ]
-        click.echo("  ".join(cells).rstrip())

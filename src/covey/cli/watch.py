@@ -72,7 +72,7 @@ class Watch:
                 self._add("start", member, who=who, number=machine.pid.incarnation)
             case Life(turn=turn):
                 self._add(turn, member, who=who)
-            case Install(group=""):
+            case Install(group="", kind="regular"):
                 self._add("view", member, who=who, number=what.seq, members=names(what.members))
             case Store(key) if key == ACCEPTED:
                 extension = EXTENSION.decode(what.value)
@@ -127,4 +127,5 @@ def short(pid: ProcessId) -> str:
 
 
 def names(members: Sequence[str]) -> tuple[str, ...]:
-    return tuple(short(ProcessId.parse(member)) for member in members)
+    """The members of a view, which some protocols call by their names alone."""
+    return tuple(member.removesuffix("/1") for member in members)

@@ -24,6 +24,9 @@ Messages = Callable[[Engine, Sequence[bytes]], Sequence[Any]]
 Ask = Callable[[Engine, float, Sequence[str]], None]
 """Makes a request to an engine, in words of the model's own; `MisuseError` where they make no sense."""
 
+Cases = Callable[[Sequence[dict[str, Any]]], set[str]]
+"""Tells from the rows of a run which cases it reached, by their names."""
+
 
 class Model(NamedTuple):
     """A protocol under its name in the traces."""
@@ -39,5 +42,6 @@ class Model(NamedTuple):
     ask: Ask | None = None
     generate: "Callable[[int, str], Scenario] | None" = None
     """Makes the random scenario of a seed, of one of the `SIZES`; without it there is one mix, of one size."""
+    cases: Cases | None = None
     layer: tuple[str, Callable[[str], Layer]] | None = None
     """The model that what it lets through is judged by, and what makes it for a process of that name."""
