@@ -215,7 +215,13 @@ class World:
 
 def kind(verdict: Verdict) -> str:
     """The sentence of a verdict, without the names in it."""
-    kinds = ("no quorum", "nobody in it has installed", "nobody in it knows", "changed configured set", "may have founded")
+    kinds = (
+        "no quorum",
+        "nobody in it has installed",
+        "nobody in it knows",
+        "changed configured set",
+        "may have founded",
+    )
     return "primary" if verdict.is_primary else next(each for each in kinds if each in verdict.why_not)
 
 

@@ -393,7 +393,6 @@ def install_and_store(first: type) -> Callable[[Primary, Verdict, Install], None
     return installs
 
 
-
 acknowledge, install = Primary.acknowledge, Primary.install
 
 MUTATIONS: dict[str, tuple[Policy, Patch, dict[str, bool]]] = {
@@ -403,11 +402,17 @@ MUTATIONS: dict[str, tuple[Policy, Patch, dict[str, bool]]] = {
         set_(primary, "is_abandoned", lambda attempt, standings: attempt.founder not in standings),
         {},
     ),
-    "no quorum is asked for": ("majority", lambda patch: patch.setitem(primary.QUORUMS, "majority", lambda *_: True), {}),
+    "no quorum is asked for": (
+        "majority",
+        lambda patch: patch.setitem(primary.QUORUMS, "majority", lambda *_: True),
+        {},
+    ),
     "a change does not change who is counted": (
         "majority",
         lambda patch: patch.setitem(
-            primary.QUORUMS, "majority", lambda last, members: primary.is_majority(members, CONFIGURED_FIRST[last.seq > 0])
+            primary.QUORUMS,
+            "majority",
+            lambda last, members: primary.is_majority(members, CONFIGURED_FIRST[last.seq > 0]),
         ),
         {},
     ),

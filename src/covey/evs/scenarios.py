@@ -8,8 +8,8 @@ from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import MisuseError
 from covey.kernel.ids import ProcessId
 
-OPTIONS = ("dynamic",)
-"""Of a run: dynamic linear voting."""
+OPTIONS = ("dynamic", "spares")
+"""Of a run: dynamic linear voting; the last one or two members are not configured, and can replace others."""
 
 
 FRAME_BYTES = 16
@@ -18,13 +18,20 @@ FRAME_BYTES = 16
 
 def build(around: Surroundings, addresses: Sequence[str], options: Sequence[str] = ()) -> Evs:
     """Make a process of those that start at these addresses, each under its address as its name."""
-    return Evs(around, addresses, addresses, dynamic="dynamic" in options, frame_bytes=FRAME_BYTES)
+    return _build(around, addresses, options, primary_only=False)
 
 
 def build_virtually_synchronous(around: Surroundings, addresses: Sequence[str], options: Sequence[str] = ()) -> Evs:
     """The same for an application that sends in the primary component only."""
+    return _build(around, addresses, options, primary_only=True)
+
+
+def _build(around: Surroundings, addresses: Sequence[str], options: Sequence[str], *, primary_only: bool) -> Evs:
+    configured = addresses
+    if "spares" in options:  # an odd number is left, for close votes
+        configured = addresses[: len(addresses) - (1 if len(addresses) % 2 == 0 else 2)]
     dynamic = "dynamic" in options
-    return Evs(around, addresses, addresses, dynamic=dynamic, primary_only=True, frame_bytes=FRAME_BYTES)
+    return Evs(around, addresses, configured, dynamic=dynamic, primary_only=primary_only, frame_bytes=FRAME_BYTES)
 
 
 def messages(engine: Engine, bodies: Sequence[bytes]) -> Sequence[bytes]:

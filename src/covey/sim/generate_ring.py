@@ -71,17 +71,29 @@ def generate_ring(seed: int, size: str = "usual") -> Scenario:
         fault = Fault(intensity * draw.one(RATES), draw.one(PACE.durations), draw.one(STABILITIES), draw.chance(0.6))
         for at, seconds in moments(draw, fault, length, focus, PACE):
             steps += kind(faults, at, seconds)
+    spares = members[configured_of(members) :] if draw.chance(0.35) else ()
+    for _ in range(1 + int(draw.unit() * 3) if spares else 0):
+        steps += faults.takeover(0.5 + length * draw.unit(), draw.one(spares))
     if draw.chance(0.15):
         steps += faults.total_failure(length * draw.unit())
     if draw.chance(0.25):
         steps += faults.losses(length)
-    sends = _traffic(draw, members, length, focus, steps, draw.one(MESSAGES[size])) if draw.chance(0.96) else []
+    messages = draw.one(MESSAGES[size])
+    if draw.chance(0.4):
+        steps += faults.cascade(0.2 + length * draw.unit(), messages // 3)
+        messages -= messages // 3
+    sends = _traffic(draw, members, length, focus, steps, messages) if draw.chance(0.96) else []
     end = max([length, *(step.at for step in sends)])
     steps = [step for step in steps if step.at < length] + [Step(length, "calm"), *faults.leftovers(length), *sends]
     steps = [*sorted(steps, key=lambda step: step.at), Step(end, "settle", (str(SETTLE_S),))]
-    burst, multicast, dynamic = draw.chance(0.4), draw.chance(0.5), draw.chance(0.5)
-    options = ("dynamic",) if dynamic else ()
+    burst, multicast, dynamic = draw.chance(0.4), draw.chance(0.5), draw.chance(0.6)
+    options = ("spares",) if spares else ("dynamic",) if dynamic else ()
     return Scenario(members, tuple(steps), seed, weather, burst, multicast=multicast, options=options)
+
+
+def configured_of(members: Sequence[str]) -> int:
+    """Return how many of the first members are configured where the others are spare: an odd number, for close votes."""
+    return len(members) - (1 if len(members) % 2 == 0 else 2)
 
 
 class RingFaults(Faults):
@@ -98,6 +110,32 @@ class RingFaults(Faults):
             length = in_words(draw.time(seconds))
             cuts.append(Step(whole_ms(at + 0.1 * draw.unit()), "cut", (*side, "|", *left, "for", length)))
         return cuts
+
+    def cascade(self, at: float, messages: int) -> list[Step]:
+        """Everybody sends, and one after the other crashes, each in the midst of what the crash before has set off."""
+        draw = self.draw
+        at = whole_ms(at)
+        count = str(max(1, messages // len(self.members)))
+        service = draw.one(SERVICES)
+        sends = [Step(at, "send", (name, count, service)) for name in self.members]
+        left = list(self.members)
+        crashes: list[Step] = []
+        for effects in draw.one(((20, 60), (20, 60, 100))):
+            name = draw.one(left)
+            left.remove(name)
+            crashes.append(self._crash(name, at, effects))
+            crashes.append(Step(whole_ms(at + 0.5 + draw.time(1.0)), "start", (name,)))
+            if not left:
+                break
+        return crashes + sends
+
+    def takeover(self, at: float, spare: str) -> list[Step]:
+        """A spare member is given the place of another, just before the network falls apart."""
+        draw = self.draw
+        at = whole_ms(at)
+        other = draw.one([name for name in self.members if name != spare])
+        ask = Step(at, "ask", (draw.one(self.members), "replace", other, spare))
+        return [ask, *self.partition(whole_ms(at + 0.015 * draw.unit()), draw.one((1.2, 2.5)))]
 
     def losses(self, length: float) -> list[Step]:
         """Half of the machines at most lose their disks; half of those are given the place that they had before."""
