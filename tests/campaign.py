@@ -1,9 +1,11 @@
 """Many random scenarios, judged from their traces: `make campaign MODEL=isis85 SEEDS=0:10000`.
 
-What was run is kept in `campaign/`, a file for each model and state of the source, so that a call goes on
+What was run is kept in `campaign/`, a file for each model, size and state of the source, so that a call goes on
 where the one before stopped, and the totals grow over calls. After the seeds each mutation of the
 protocol is run until the same scenarios find it. A failing seed is shrunk to a scenario that can be pasted
 into a test.
+
+A model has a line in `CAMPAIGNS`: what judges it, and what is broken in it to see whether that is found.
 
 Exit status: 0 when no seed failed and every mutation was found, 1 otherwise.
 """
@@ -11,27 +13,30 @@ Exit status: 0 when no seed failed and every mutation was found, 1 otherwise.
 import argparse
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from covey.isis.scenarios import at_rest, build, messages
-from covey.sim.generate import generate
-from covey.sim.model import Model
+from covey.cli.models import MODELS
+from covey.sim.generate import scenario_of
+from covey.sim.model import SIZES, Model
 from covey.sim.run import run
 from covey.sim.scenario import Scenario
 from covey.sim.shrink import shrink
+from covey.sim.world import World
 from covey.trace import MemorySink, Recorder
 from tests.isis import judge, mutations
 from tests.isis.traffic import Traffic
 
 ROOT = Path(__file__).parents[1]
+RUN = "run"
 CHUNK = 50
 """Seeds that are run, and remembered, at a time."""
 MUTANT_SEEDS_MAX = 1000
@@ -41,24 +46,36 @@ SHRUNK_MAX = 3
 """So many failing seeds are listed, and shrunk."""
 
 
+Row = dict[str, Any]
+
+
+class Witness(Protocol):
+    """Judges a run by what it saw of the world, where the trace does not have it."""
+
+    def watch(self, world: World) -> None: ...
+    def wrong(self) -> Iterable[str]: ...
+
+
 class Campaign(NamedTuple):
-    """What is needed to run and to judge a model."""
+    """What is needed to run and to judge a model; what is wrong are sentences that say who objects: `judge: ...`."""
 
     model: Model
-    judge: Callable[[list[dict[str, Any]], list[set[str]]], list[str]]
-    traffic: type[Traffic]
+    judge: Callable[[list[Row], World], Iterable[str]]
+    """Judges one run of the trace, and is given the world at its end; of a model with a layer there are two."""
+    tests: str
+    """The folder of its tests, on which the verdicts depend as they do on the source."""
     mutations: Sequence[str]
     mutant: Callable[[str], Model]
+    witness: Callable[[], Witness] | None = None
+
+
+def judge_sites(rows: list[Row], world: World) -> list[str]:
+    components = [{machine.pid.name for machine in component} for component in world.components()]
+    return [f"judge: {sentence}" for sentence in judge.judge(rows, components)]
 
 
 CAMPAIGNS = {
-    "isis85": Campaign(
-        Model("isis85", build, at_rest, messages),
-        judge.judge,
-        Traffic,
-        list(mutations.MUTATIONS),
-        mutations.mutant,
-    )
+    "isis85": Campaign(MODELS["isis85"], judge_sites, "isis", list(mutations.MUTATIONS), mutations.mutant, Traffic),
 }
 
 
@@ -69,6 +86,7 @@ class Verdict(NamedTuple):
     packets: int
     views: int
     seconds: float
+    cases: set[str]
 
     @property
     def kind(self) -> str:
@@ -76,25 +94,45 @@ class Verdict(NamedTuple):
         return self.wrong[0].partition(":")[0] if self.wrong else ""
 
 
-def verdict(scenario: Scenario, model: Model) -> Verdict:
+def verdict(scenario: Scenario, campaign: Campaign, mutation: str = "") -> Verdict:
     """Play a scenario, and judge it: by the engine's own invariants, by rest, and by its trace."""
+    model = campaign.mutant(mutation) if mutation else campaign.model
     sink = MemorySink()
-    traffic = CAMPAIGNS[model.name].traffic()
-    outcome = run(scenario, model, Recorder(sink), watch=traffic.watch)
+    witness = campaign.witness() if campaign.witness is not None else None
+    worlds: list[World] = []
+
+    def watch(world: World) -> None:
+        worlds.append(world)
+        if witness is not None:
+            witness.watch(world)
+
+    outcome = run(scenario, model, Recorder(sink), RUN, watch)
     wrong = [f"check: {outcome.broken}"] if outcome.broken else []
     wrong += ["rest: it did not come to rest"] if outcome.unrested else []
-    wrong += [f"judge: {sentence}" for sentence in CAMPAIGNS[model.name].judge(sink.rows, traffic.components)]
-    wrong += traffic.wrong()
-    return Verdict(wrong, outcome.packets, outcome.views, outcome.seconds)
+    runs = by_run(sink.rows)
+    for rows in runs.values():
+        wrong += campaign.judge(rows, worlds[0])
+    wrong += witness.wrong() if witness is not None else ()
+    cases = model.cases(runs[RUN]) if model.cases is not None else set()
+    return Verdict(wrong, outcome.packets, outcome.views, outcome.seconds, cases)
 
 
-def shrunk(scenario: Scenario, model: Model, kind: str) -> Scenario:
+def by_run(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The rows of each run: of the stack's own, and of what its layer let through."""
+    runs: dict[str, list[Row]] = {}
+    for row in rows:
+        runs.setdefault(row["run"], []).append(row)
+    return runs
+
+
+def shrunk(scenario: Scenario, campaign: Campaign, mutation: str = "") -> Scenario:
     """Return the smallest scenario found that fails in the same way; without a calm none has to rest."""
+    kind = verdict(scenario, campaign, mutation).kind
     calm = any(step.verb == "calm" for step in scenario.steps)
 
     def fails(candidate: Scenario) -> bool:
         is_calm = any(step.verb == "calm" for step in candidate.steps)
-        return is_calm == calm and verdict(candidate, model).kind == kind
+        return is_calm == calm and verdict(candidate, campaign, mutation).kind == kind
 
     return shrink(scenario, fails)
 
@@ -110,27 +148,32 @@ class Chunk(msgspec.Struct):
     more_than_three_views: int
     seconds: float
     failed: dict[int, list[str]]
+    cases: dict[str, int] = {}
+    """How many runs reached each."""
 
 
-def run_chunk(name: str, first: int) -> Chunk:
+def run_chunk(name: str, first: int, size: str = "usual") -> Chunk:
     chunk = Chunk(first, 0, 0, 0.0, {})
+    campaign = CAMPAIGNS[name]
     for seed in range(first, first + CHUNK):
-        found = verdict(generate(seed), CAMPAIGNS[name].model)
+        found = verdict(scenario_of(campaign.model, seed, size), campaign)
         chunk.packets += found.packets
         chunk.seconds += found.seconds
         chunk.more_than_three_views += found.views > 3
         if found.wrong:
             chunk.failed[seed] = found.wrong
+        for case in sorted(found.cases):
+            chunk.cases[case] = chunk.cases.get(case, 0) + 1
     return chunk
 
 
 class Memory:
     """The chunks that were run with the source as it is."""
 
-    def __init__(self, name: str) -> None:
-        files = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests" / "isis").glob("*.py")])
+    def __init__(self, name: str, size: str) -> None:
+        files = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests" / CAMPAIGNS[name].tests).glob("*.py")])
         digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-        self.path = ROOT / "campaign" / f"{name}-{digest[:12]}.jsonl"
+        self.path = ROOT / "campaign" / f"{name}-{size}-{digest[:12]}.jsonl"
         self.path.parent.mkdir(exist_ok=True)
         lines = self.path.read_bytes().splitlines() if self.path.exists() else []
         self.chunks = {chunk.first: chunk for line in lines for chunk in [msgspec.json.decode(line, type=Chunk)]}
@@ -141,16 +184,16 @@ class Memory:
             file.write(msgspec.json.encode(chunk) + b"\n")
 
 
-def run_seeds(name: str, seeds: range, workers: int, console: Console) -> Memory:
+def run_seeds(name: str, size: str, seeds: range, workers: int, console: Console) -> Memory:
     """Run what is not remembered yet."""
-    memory = Memory(name)
+    memory = Memory(name, size)
     firsts = [first for first in range(seeds.start, seeds.stop, CHUNK) if first not in memory.chunks]
     with (
         progress(console) as bar,
         ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
     ):
         task = bar.add_task("seeds", total=len(seeds), completed=len(seeds) - CHUNK * len(firsts))
-        for future in as_completed([pool.submit(run_chunk, name, first) for first in firsts]):
+        for future in as_completed([pool.submit(run_chunk, name, first, size) for first in firsts]):
             memory.add(future.result())
             bar.advance(task, CHUNK)
     return memory
@@ -161,7 +204,7 @@ def progress(console: Console) -> Progress:
     return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
-def report_seeds(name: str, memory: Memory, console: Console) -> bool:
+def report_seeds(name: str, size: str, memory: Memory, console: Console) -> bool:
     """Print the totals, and what failed; whether nothing did."""
     chunks = memory.chunks.values()
     runs = CHUNK * len(memory.chunks)
@@ -172,11 +215,14 @@ def report_seeds(name: str, memory: Memory, console: Console) -> bool:
         f"{sum(chunk.seconds for chunk in chunks) / 3600:.1f} virtual hours, "
         f"{views / max(runs, 1):.0%} with more than three views, {len(failed)} failed"
     )
+    cases: Counter[str] = sum((Counter(chunk.cases) for chunk in chunks), Counter())
+    for case, count in cases.most_common():
+        console.print(f"{case}: {count:,} runs, {count / runs:.0%}")
+    campaign = CAMPAIGNS[name]
     for number, (seed, wrong) in enumerate(sorted(failed.items())[:LISTED_MAX]):
         console.print(f"seed {seed}: {wrong[0]}", soft_wrap=True)
         if number < SHRUNK_MAX:
-            model = CAMPAIGNS[name].model
-            print_scenario(shrunk(generate(seed), model, verdict(generate(seed), model).kind), console)
+            print_scenario(shrunk(scenario_of(campaign.model, seed, size), campaign), console)
     return not failed
 
 
@@ -196,19 +242,19 @@ class Found(NamedTuple):
 
 
 def find(name: str, mutation: str, seeds_max: int = MUTANT_SEEDS_MAX) -> Found:
-    model = CAMPAIGNS[name].mutant(mutation)
+    campaign = CAMPAIGNS[name]
     for seed in range(seeds_max):
-        if wrong := verdict(generate(seed), model).wrong:
+        if wrong := verdict(scenario_of(campaign.model, seed), campaign, mutation).wrong:
             return Found(mutation, seed, wrong[0])
     return Found(mutation, None, "")
 
 
-def run_mutations(name: str, workers: int, console: Console, show: bool) -> bool:
-    """Look for each mutation; whether all were found."""
+def run_mutations(name: str, asked: Sequence[str], workers: int, console: Console, show: bool) -> bool:
+    """Look for each mutation that is asked for; whether all were found."""
     campaign = CAMPAIGNS[name]
     found = []
     with progress(console) as bar, ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(find, name, mutation) for mutation in campaign.mutations]
+        futures = [pool.submit(find, name, mutation) for mutation in asked]
         found += [future.result() for future in bar.track(futures, description="mutations")]
     for mutation, seed, wrong in found:
         if seed is None:
@@ -216,8 +262,7 @@ def run_mutations(name: str, workers: int, console: Console, show: bool) -> bool
             continue
         console.print(f"mutation {mutation}: found after {seed + 1} seeds: {wrong}", soft_wrap=True)
         if show:
-            model = campaign.mutant(mutation)
-            print_scenario(shrunk(generate(seed), model, verdict(generate(seed), model).kind), console)
+            print_scenario(shrunk(scenario_of(campaign.model, seed), campaign, mutation), console)
     return all(each.seed is not None for each in found)
 
 
@@ -235,16 +280,23 @@ def main(arguments: Iterator[str] | None = None) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", choices=CAMPAIGNS, default="isis85")
     parser.add_argument("--seeds", type=seeds_of, default="0:10000", help=f"a:b, rounded outwards to chunks of {CHUNK}")
+    parser.add_argument("--size", choices=SIZES, default="usual", help="of the runs of the seeds")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", choices=("seeds", "mutations"), help="leave the other part out")
+    parser.add_argument("--mutation", action="append", metavar="NAME", help="just this one; may be given several times")
     parser.add_argument("--shrink-mutations", action="store_true", help="print a small scenario for each mutation")
     asked = parser.parse_args(None if arguments is None else list(arguments))
+    known = CAMPAIGNS[asked.model].mutations
+    if unknown := {*(asked.mutation or ())} - {*known}:
+        parser.error(f"no mutation {' '.join(sorted(unknown))}; there are {', '.join(known)}")
     console = Console()
     good = True
-    if asked.only != "mutations":
-        good &= report_seeds(asked.model, run_seeds(asked.model, asked.seeds, asked.workers, console), console)
+    if asked.only != "mutations" and not asked.mutation:
+        memory = run_seeds(asked.model, asked.size, asked.seeds, asked.workers, console)
+        good &= report_seeds(asked.model, asked.size, memory, console)
     if asked.only != "seeds":
-        good &= run_mutations(asked.model, asked.workers, console, asked.shrink_mutations)
+        wanted = asked.mutation or known
+        good &= run_mutations(asked.model, wanted, asked.workers, console, asked.shrink_mutations)
     return 0 if good else 1
 
 

@@ -23,7 +23,7 @@ def test_sites_go_through_one_sequence_of_views_and_channels_lose_nothing(first:
 
 def test_most_runs_see_more_than_three_views() -> None:
     seeds = range(100)
-    views = [verdict(generate(seed), CAMPAIGNS["isis85"].model).views for seed in seeds]
+    views = [verdict(generate(seed), CAMPAIGNS["isis85"]).views for seed in seeds]
     assert 2 * sum(count > 3 for count in views) >= len(seeds)
 
 
@@ -37,5 +37,5 @@ def test_a_broken_rule_is_found(mutation: str) -> None:
 def test_a_kept_scenario_finds_what_random_ones_seldom_do(mutation: str) -> None:
     campaign = CAMPAIGNS["isis85"]
     scenario = parse((SCENARIOS / f"{KEPT[mutation][1]}.txt").read_text())
-    assert not verdict(scenario, campaign.model).wrong
-    assert verdict(scenario, campaign.mutant(mutation)).wrong
+    assert not verdict(scenario, campaign).wrong
+    assert verdict(scenario, campaign, mutation).wrong

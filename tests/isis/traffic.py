@@ -50,11 +50,6 @@ class Traffic:
         if self.seen[str(origin)] < view.seq:
             self.late.append(f"late: {receiver} delivers from {origin} in view {view.seq}, which has dropped it")
 
-    @property
-    def components(self) -> list[set[str]]:
-        """The names of the processes that can reach one another now."""
-        return [{machine.pid.name for machine in component} for component in self.world.components()]
-
     def wrong(self) -> Iterator[str]:
         yield from self.late
         sent: defaultdict[Pair, list[bytes]] = defaultdict(list)

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from covey.cli.models import MODELS
-from covey.sim.generate import generate
+from covey.sim.generate import scenario_of
 from covey.sim.scenario import Scenario, parse
 from covey.sim.transcript import transcribe
-from tests.campaign import verdict
+from tests.campaign import CAMPAIGNS, verdict
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))
 DIVIDER = "----\n"
@@ -34,12 +34,12 @@ def test_a_scenario_goes_as_its_transcript_says(file: Path, request: pytest.Fixt
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_scenario_keeps_the_promises_of_its_model_however_it_is_drained(file: Path, burst: bool) -> None:
     scenario = parse(file.read_text())
-    assert verdict(replace(scenario, burst=burst), MODELS[scenario.model]).wrong == []
+    assert verdict(replace(scenario, burst=burst), CAMPAIGNS[scenario.model]).wrong == []
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", CAMPAIGNS)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_random_scenario_keeps_the_promises_of_its_model_however_it_is_drained(name: str, seed: int) -> None:
     for burst in (False, True):
-        scenario: Scenario = replace(generate(seed), burst=burst)
-        assert verdict(scenario, MODELS[name]).wrong == []
+        scenario: Scenario = replace(scenario_of(CAMPAIGNS[name].model, seed), burst=burst)
+        assert verdict(scenario, CAMPAIGNS[name]).wrong == []
