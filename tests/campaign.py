@@ -32,6 +32,8 @@ from covey.sim.scenario import Scenario
 from covey.sim.shrink import shrink
 from covey.sim.world import World
 from covey.trace import MemorySink, Recorder
+from tests.evs import mutations as evs_mutations
+from tests.evs.judge import judge as judge_evs
 from tests.isis import judge, mutations
 from tests.isis.traffic import Traffic
 
@@ -74,8 +76,14 @@ def judge_sites(rows: list[Row], world: World) -> list[str]:
     return [f"judge: {sentence}" for sentence in judge.judge(rows, components)]
 
 
+def judge_ring(rows: list[Row], world: World) -> list[str]:
+    return [f"{violation.property}: {violation.why}" for violation in judge_evs(rows)]
+
+
 CAMPAIGNS = {
     "isis85": Campaign(MODELS["isis85"], judge_sites, "isis", list(mutations.MUTATIONS), mutations.mutant, Traffic),
+    "evs": Campaign(MODELS["evs"], judge_ring, "evs", list(evs_mutations.MUTATIONS), evs_mutations.mutant),
+    "vs": Campaign(MODELS["vs"], judge_ring, "evs", [], evs_mutations.mutant),
 }
 
 

@@ -1,8 +1,9 @@
 """A tiny world of processes with disks that form components and fail, for the rules of `covey.evs.primary` alone.
 
 Its rings do what those of an engine do, one step of one process at a time, in any order: a member leaves the ring that
-it was in and tells its standing; when all have told, each acknowledges; when all have acknowledged, the founder installs, then the
-others. Any number of rings are under way at a time, each may be left at any step, and a process may crash at any effect.
+it was in and tells its standing; when all have told, each acknowledges; when all have acknowledged, the founder
+installs, then the others. Any number of rings are under way at a time, each may be left at any step, and a process may
+crash at any effect.
 """
 
 from collections import defaultdict
@@ -42,6 +43,7 @@ class Process:
         self.disk = Disk()
         self.highest = 0
         """The number of the last ring that it took part in; on disk, too."""
+        self.incarnation = 0
         self.log: list[str] = []
         """The configurations that it installed, over all its incarnations."""
         self.start()
@@ -49,7 +51,8 @@ class Process:
     def start(self) -> None:
         self.ring: Ring | None = None
         self.delivered = 0
-        engine = SimpleNamespace(me=ProcessId(self.name, 1), out=[])
+        self.incarnation += 1
+        engine = SimpleNamespace(me=ProcessId(self.name, self.incarnation), out=[])
         self.out: list[Store | Install] = engine.out
         around = Surroundings(engine.me, self.name, self.disk, Random(0))  # type: ignore[arg-type]
         self.primary = Primary(engine, around, self.configured, self.policy)  # type: ignore[arg-type]
@@ -59,7 +62,7 @@ class World:
     def __init__(self, seed: int, policy: Policy, founder_first: bool = True) -> None:
         self.random = Random(seed)
         self.founder_first = founder_first
-        self.configured = list("abcdef"[: self.below(4) + 3])
+        self.configured = list("abcde"[: self.below(3) + 3])
         names = [*self.configured, *("yz" if policy == "majority" else "")]
         self.processes = {name: Process(name, self.configured, policy) for name in names}
         self.rings: list[Ring] = []
@@ -123,7 +126,7 @@ class World:
                     found.append(lambda process=process: self.install(ring, process))  # type: ignore[misc]
             elif name in ring.installed and process.delivered < len(ring.changes):
                 found.append(lambda process=process: self.deliver(ring, process))  # type: ignore[misc]
-            elif name in ring.installed and self.random.random() < 0.1 and not self.is_safe:
+            elif name in ring.installed and self.random.random() < 0.3 and not self.is_safe:
                 found.append(lambda process=process: self.change(ring, process))  # type: ignore[misc]
         return found
 
@@ -163,9 +166,11 @@ class World:
 
     def change(self, ring: Ring, process: Process) -> None:
         """Let a member of a primary component send a change."""
-        spare = [name for name in sorted(self.processes) if self.random.random() < 0.5]
-        if len(spare) > 1 and process.primary.policy == "majority":
-            ring.changes.append((spare[0], spare[1]) if self.random.random() < 0.5 else (spare[1], spare[0]))
+        if process.primary.policy == "majority":
+            counted = process.primary.configured
+            others = [name for name in sorted(self.processes) if name not in counted]
+            if counted and others:
+                ring.changes.append((counted[self.below(len(counted))], others[self.below(len(others))]))
 
     # ---- a process ----
 
@@ -179,12 +184,15 @@ class World:
             if isinstance(effect, Store):
                 process.disk[effect.key] = effect.value
             else:
-                process.log.append(effect.config)
-                ring.installed.add(process.name)
-                component = self.verdict(ring).component
-                if component is not None:
-                    self.founded[effect.config] = component
+                self.installs(ring, process, effect)
         return not self.crashes(process)
+
+    def installs(self, ring: Ring, process: Process, effect: Install) -> None:
+        process.log.append(effect.config)
+        ring.installed.add(process.name)
+        component = self.verdict(ring).component
+        if component is not None:
+            self.founded[effect.config] = component
 
     def crashes(self, process: Process) -> bool:
         if self.is_safe or self.random.random() >= 0.04:
@@ -221,6 +229,7 @@ def kind(verdict: Verdict) -> str:
         "nobody in it knows",
         "changed configured set",
         "may have founded",
+        "disagree",
     )
     return "primary" if verdict.is_primary else next(each for each in kinds if each in verdict.why_not)
 

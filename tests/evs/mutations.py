@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from covey.cli.models import EVS
 from covey.evs import scenarios
 from covey.evs.engine import Evs
 from covey.evs.membership import Forming
@@ -185,4 +186,4 @@ def mutant(name: str) -> Model:
         mutation(process)
         return process
 
-    return scenarios.EVS._replace(build=build_broken)
+    return EVS._replace(build=build_broken)

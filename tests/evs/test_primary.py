@@ -366,14 +366,37 @@ def test_primary_components_are_ordered_and_continuous_in_any_history(policy: Po
     assert policy == "dynamic" or min(seen[each] for each in ("change", "changed configured set")) > 20
 
 
+# ---- and with one rule forgotten, they are not
+
 Patch = Callable[[pytest.MonkeyPatch], None]
+Standings = Mapping[str, Standing]
+acknowledge, install = Primary.acknowledge, Primary.install
 
 
-def set_(target: Any, name: str, value: Any) -> Patch:
+def replaced(target: Any, name: str, value: Any) -> Patch:
     return lambda patch: patch.setattr(target, name, value)
 
 
-def forget_acknowledgements(self: Primary, verdict: Verdict) -> None:
+def counting(policy: Policy, quorum: Callable[[Standings, Component, tuple[str, ...]], bool]) -> Patch:
+    """Another quorum, which may look at all that was told."""
+
+    def verdict(self: Primary, seq: int, config: str, standings: Standings) -> Verdict:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(primary.QUORUMS, policy, lambda last, members: quorum(standings, last, members))
+            return judge(policy, seq, config, standings)
+
+    return replaced(Primary, "verdict", verdict)
+
+
+def of_changed_set(standings: Standings, last: Component, members: tuple[str, ...]) -> bool:
+    return primary.is_majority(members, primary.configured_after(last, standings))
+
+
+def of_either_half(standings: Standings, last: Component, members: tuple[str, ...]) -> bool:
+    return 2 * len(set(members).intersection(last.members)) >= len(last.members)
+
+
+def forget_the_acknowledgement(self: Primary, verdict: Verdict) -> None:
     acknowledge(self, verdict)
     self.engine.out.clear()
 
@@ -384,7 +407,7 @@ def ignore_what_was_founded(self: Primary, verdict: Verdict) -> None:
 
 
 def install_and_store(first: type) -> Callable[[Primary, Verdict, Install], None]:
-    """All do it in one order, whether they are the founder or not."""
+    """In one order, founder or not."""
 
     def installs(self: Primary, verdict: Verdict, effect: Install) -> None:
         install(self, verdict, effect)
@@ -393,27 +416,43 @@ def install_and_store(first: type) -> Callable[[Primary, Verdict, Install], None
     return installs
 
 
-acknowledge, install = Primary.acknowledge, Primary.install
-
-MUTATIONS: dict[str, tuple[Policy, Patch, dict[str, bool]]] = {
-    "attempts are not looked at": ("majority", set_(primary, "attempts_after", lambda last, standings: []), {}),
-    "attempts are void where their founder is away": (
+MUTATIONS: dict[str, tuple[Policy, Patch]] = {
+    "attempts are not looked at": ("majority", replaced(primary, "attempts_after", lambda last, standings: [])),
+    "an attempt blocks while its founder is here": (
         "majority",
-        set_(primary, "is_abandoned", lambda attempt, standings: attempt.founder not in standings),
-        {},
+        replaced(primary, "is_abandoned", lambda attempt, standings: attempt.founder not in standings),
     ),
-    "no quorum is asked for": (
+    "an attempt blocks whoever has not acknowledged it": (
         "majority",
-        lambda patch: patch.setitem(primary.QUORUMS, "majority", lambda *_: True),
-        {},
+        replaced(primary, "is_abandoned", lambda attempt, standings: False),
     ),
-    "a change does not change who is counted": (
+    "acknowledgements are not stored": ("majority", replaced(Primary, "acknowledge", forget_the_acknowledgement)),
+    "what was founded meanwhile is not kept": ("dynamic", replaced(Primary, "acknowledge", ignore_what_was_founded)),
+    "no quorum is asked for": ("majority", counting("majority", lambda *_: True)),
+    "a change counts before it takes effect": ("majority", counting("majority", of_changed_set)),
+    "of two halves both go on": ("dynamic", counting("dynamic", of_either_half)),
+    "the founder need not have installed the last component": (
         "majority",
-        lambda patch: patch.setitem(
-            primary.QUORUMS,
-            "majority",
-            lambda last, members: primary.is_majority(members, CONFIGURED_FIRST[last.seq > 0]),
-        ),
-        {},
+        replaced(primary, "founders_after", lambda last, standings: sorted(standings)),
+    ),
+    "all store before they install": ("dynamic", replaced(Primary, "install", install_and_store(Store))),
+    "all install before they store": ("dynamic", replaced(Primary, "install", install_and_store(Install))),
+    "everybody goes on": (
+        "majority",
+        replaced(primary, "since_when", lambda seq, last, standing: standing.since or seq),
     ),
 }
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_forgotten_rule_is_found(mutation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, apply = MUTATIONS[mutation]
+    apply(monkeypatch)
+    wrong, _ = wrong_in(policy, 20 * WORLDS)
+    assert wrong
+
+
+@pytest.mark.parametrize("policy", ["majority", "dynamic"])
+def test_an_engine_that_lets_others_install_before_the_founder_is_found(policy: Policy) -> None:
+    wrong, _ = wrong_in(policy, 20 * WORLDS, founder_first=False)
+    assert wrong

@@ -233,6 +233,13 @@ class Primary:
         stored = around.stable.get(KEY)
         self.standing = _first(self.me, configured) if stored is None else _read(stored, self.me)
 
+    @property
+    def configured(self) -> tuple[str, ...]:
+        """The configured set, with all changes so far."""
+        if self.standing.change is not None:
+            return self.standing.change.configured
+        return () if self.standing.last is None else self.standing.last.configured
+
     def verdict(self, seq: int, config: str, standings: Mapping[str, Standing]) -> Verdict:
         """Judge a proposed configuration, by what its members have told for it.
 
@@ -278,9 +285,9 @@ class Primary:
             raise MisuseError(f"the policy {self.policy} knows no configured set that could change; it needs no change")
         if not self.standing.since:
             raise MisuseError("the configured set changes in the primary component, and this process is not in it now")
-        if old not in self._configured:
-            raise MisuseError(f"{old!r} is not configured; configured are {', '.join(self._configured)}")
-        if new in self._configured:
+        if old not in self.configured:
+            raise MisuseError(f"{old!r} is not configured; configured are {', '.join(self.configured)}")
+        if new in self.configured:
             raise MisuseError(f"{new!r} is configured already")
         check_name(new)
 
@@ -293,17 +300,10 @@ class Primary:
             self.check_change(old, new)
         except MisuseError:
             return False
-        configured = sorted({*self._configured, new} - {old})
+        configured = sorted({*self.configured, new} - {old})
         number = 1 if self.standing.change is None else self.standing.change.number + 1
         self._store(replace(self.standing, change=Change(number, tuple(configured))))
         return True
-
-    @property
-    def _configured(self) -> tuple[str, ...]:
-        """The configured set, with all changes so far."""
-        if self.standing.change is not None:
-            return self.standing.change.configured
-        return () if self.standing.last is None else self.standing.last.configured
 
     def _store(self, standing: Standing) -> None:
         self.standing = standing

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from covey.evs.engine import Evs
 from covey.evs.membership import State
+from covey.evs.messages import SERVICES as SERVICES
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import MisuseError
 from covey.kernel.ids import ProcessId
