@@ -1,24 +1,25 @@
 """Extended virtual synchrony: one process (evs-1994, on a Totem ring).
 
-What happens enters here, and what is to be done leaves here; the parts know their own business only: the ring orders frames
-(`covey.evs.ring`), the membership protocol finds out who is there (`covey.evs.membership`), the recovery algorithm decides what
-becomes of the old configuration's messages (`covey.evs.recovery`), and `covey.evs.primary` which configuration is the primary
-component.
+What happens enters here, and what is to be done leaves here; the parts know their own business only: the ring
+orders frames (`covey.evs.ring`), the membership protocol finds out who is there (`covey.evs.membership`), the
+recovery algorithm decides what becomes of the old configuration's messages (`covey.evs.recovery`), and
+`covey.evs.primary` which configuration is the primary component.
 
-A process begins in a configuration of its own (section 2), and goes from one regular configuration to the next through a
-transitional one. A message is *sent* when the ring gives it its number: what the application handed over meanwhile waits
-(step 2) and is sent in the next configuration.
+A process begins in a configuration of its own (section 2), and goes from one regular configuration to the next
+through a transitional one. A message is *sent* when the ring gives it its number: what the application handed over
+meanwhile waits (step 2) and is sent in the next configuration.
 
 Decisions:
 
 - Causal messages are ordered like agreed ones: total order on one ring costs nothing more.
-- Frames of the old ring are taken while it is operational; from gather on, only by the rebroadcast (step 5.a). What was told in
-  step 3 stays true.
-- A process acknowledges the rebroadcast messages (5.c) by passing a token on with all of them received, and has then included the
-  others' obligations, and stored that somebody may install the primary component. It installs the new configuration before it passes on
-  the token that told it of everybody's acknowledgement: so whoever acknowledges a message of the new ring has installed its
-  configuration (Specification 7.2).
-- A quiet token rests with the member that sent last, and makes one round now and then. Who has something to send asks for it.
+- Frames of the old ring are taken while it is operational; from gather on, only by the rebroadcast (step 5.a). What
+  was told in step 3 stays true.
+- A process acknowledges the rebroadcast messages (5.c) by passing a token on with all of them received, and has
+  then included the others' obligations, and stored that somebody may install the primary component. It installs the
+  new configuration before it passes on the token that told it of everybody's acknowledgement: so whoever
+  acknowledges a message of the new ring has installed its configuration (Specification 7.2).
+- A quiet token rests with the member that sent last, and makes one round now and then. Who has something to send
+  asks for it.
 """
 
 from collections.abc import Sequence
@@ -49,7 +50,6 @@ from covey.evs.messages import (
 from covey.evs.outbox import FRAME_BYTES, Change, Outbox
 from covey.evs.passing import AGAIN_S, Passing
 from covey.evs.primary import Primary, Standing, Verdict
-from covey.evs.recovery import Deliveries
 from covey.evs.ring import LATE, UNSAFE_MAX, VISIT_MAX, Fresh, Ring, to_ranges
 from covey.kernel.effects import Cast, Deliver, Halt, Install, Note, Send, Store
 from covey.kernel.engine import Engine, Surroundings
@@ -190,7 +190,8 @@ class Evs(Engine):
     def replace(self, now: float, old: str, new: str) -> None:
         """Ask for a change of the configured set: a process that is dead for good makes way for another one.
 
-        It is ordered with the messages, counts if it becomes safe in a primary component, and takes effect with the next.
+        It is ordered with the messages, counts if it becomes safe in a primary component, and takes effect with the
+        next one.
         """
         self.primary.check_change(old, new)
         self.outbox.changes.append(Change(old, new))
@@ -510,7 +511,7 @@ class Evs(Engine):
         """Step 6, a local atomic action."""
         recovery, ring, old = forming.recovery, forming.ring, self.ring
         assert recovery is not None
-        left: Deliveries = recovery.deliveries(self.obligations)  # 6.a
+        left = recovery.deliveries(self.obligations)  # 6.a
         self.note(left.counters)
         self._hand_over_old(left.regular, old, old.config)  # 6.b
         transitional = f"{old.config}>{ring.config}"

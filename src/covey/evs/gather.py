@@ -1,7 +1,8 @@
 """The gather state: processes agree on whom to form a configuration with (Totem's membership protocol, first phase).
 
-Each says in Join messages whom it has seen (`procs`) and whom it has given up (`failed`). Both sets only grow, until all that
-are left say the same: so it ends. Only the latest incarnation of a name counts; an earlier one is dead.
+Each says in Join messages whom it has seen (`procs`) and whom it has given up (`failed`). Both sets only grow,
+until all that are left say the same: so it ends. Only the latest incarnation of a name counts; an earlier one is
+dead.
 """
 
 from collections.abc import Iterable

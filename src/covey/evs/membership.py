@@ -5,12 +5,13 @@
     commit        the commit token goes round twice: what each tells (step 3) is collected, then told to all
     recover       the new ring goes round with what is left of the old ones (steps 4 and 5)
 
-From recover, step 6 leads to operational on the new ring. Whatever goes wrong on the way leads back to gather. Who was given
-up stays given up until a configuration is installed; who passed the commit token or the token on without a sign of it gives up
-the one that it passed it to; and after `ATTEMPTS_MAX` failures a process goes on alone. So it ends.
+From recover, step 6 leads to operational on the new ring. Whatever goes wrong on the way leads back to gather. Who
+was given up stays given up until a configuration is installed; who passed the commit token or the token on without
+a sign of it gives up the one that it passed it to; and after `ATTEMPTS_MAX` failures a process goes on alone. So it
+ends.
 
-Rings that hear each other merge: by frames, tokens and Joins of others where the network multicasts, and by the probes that
-each representative sends to the addresses at which others may be.
+Rings that hear each other merge: by frames, tokens and Joins of others where the network multicasts, and by the
+probes that each representative sends to the addresses at which others may be.
 """
 
 from collections.abc import Iterable

@@ -117,7 +117,8 @@ class Frame(NamedTuple):
 
 
 CAUSAL, AGREED, SAFE, RECOVERED, CHANGE = range(5)
-"""The services of frames; the last two are the protocol's own: a frame of an old ring, a change of the configured set."""
+"""The services of frames; the last two are the protocol's own: a frame of an old ring, a change of the configured
+set."""
 SERVICES = ("causal", "agreed", "safe")
 
 _RING = struct.Struct("!QB")

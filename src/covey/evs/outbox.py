@@ -1,7 +1,7 @@
 """Messages of the application that wait for the token, and how they become frames.
 
-Messages that were handed over under one service, one after the other, share frames. The queue is bounded: a sender waits when it
-is full, and nothing is dropped.
+Messages that were handed over under one service, one after the other, share frames. The queue is bounded: a sender
+waits when it is full, and nothing is dropped.
 """
 
 from collections import deque

@@ -1,8 +1,8 @@
 """The recovery algorithm: what became of the messages of the old configuration (evs-1994, section 3).
 
-The code of each step stands under its number. Step 1 is the ring's; step 2 (what is new waits) and the restart at step 2 are
-the engine's, as is what step 5 says of acknowledging. Everything here follows from what the processes told one another in
-step 3, and is the same at all of them.
+The code of each step stands under its number. Step 1 is the ring's; step 2 (what is new waits) and the restart at
+step 2 are the engine's, as is what step 5 says of acknowledging. Everything here follows from what the processes
+told one another in step 3, and is the same at all of them.
 
     3    each tells of its last regular configuration, of what it has and knows to be safe there, and of its obligations
     4.a  who comes from the same configuration as I: the transitional configuration

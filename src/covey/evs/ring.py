@@ -1,7 +1,7 @@
 """One member's part in a ring: frames get numbers, everybody gets the frames, and what all have is known to be safe.
 
-Source: Totem, on which evs-1994 runs; "the ordinal number" of the paper is a frame's `seq` and its place in the frame. The
-holder of the token, at each *visit*:
+Source: Totem, on which evs-1994 runs; "the ordinal number" of the paper is a frame's `seq` and its place in the
+frame. The holder of the token, at each *visit*:
 
     1  sends again what the token asks for, and takes that off the token's list
     2  sends new frames under the next numbers, as far as flow control lets it
@@ -9,8 +9,8 @@ holder of the token, at each *visit*:
     4  asks for what it misses
     5  knows to be safe what the aru passed on this visit and on the one before: each member has let it pass once
 
-The ring is accelerated: the token leaves before the last frames of its holder, so the next one starts while the first still
-sends. A frame that the token tells of may thus be on its way; it is asked for one rotation later.
+The ring is accelerated: the token leaves before the last frames of its holder, so the next one starts while the
+first still sends. A frame that the token tells of may thus be on its way; it is asked for one rotation later.
 
 A ring knows nothing of time, addresses and configurations: tokens and frames come in, tokens and frames go out.
 """

@@ -92,7 +92,10 @@ def generate_ring(seed: int, size: str = "usual") -> Scenario:
 
 
 def configured_of(members: Sequence[str]) -> int:
-    """Return how many of the first members are configured where the others are spare: an odd number, for close votes."""
+    """Return how many of the first members are configured where the others are spare: an odd number, for close votes.
+
+    It is the engines' own rule (`covey.evs.scenarios`): a scenario says only that there are spare ones.
+    """
     return len(members) - (1 if len(members) % 2 == 0 else 2)
 
 
