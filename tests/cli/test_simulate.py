@@ -393,7 +393,7 @@ def test_a_disk_that_is_full_is_named(
         ("--seeds 3:", "'3:' is not a range of seeds"),
         ("--seeds -1", "'-1' is not a range of seeds"),
         ("--seeds 1 --workers 0", "0 is not in the range"),
-        ("--seeds 1 --model evs", "'evs' is not 'isis85'"),
+        ("--seeds 1 --model totem", "'totem' is not one of 'isis85', 'evs', 'vs'"),
         ("--scenario nowhere.txt", "'nowhere.txt' does not exist"),
     ],
 )

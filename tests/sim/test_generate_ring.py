@@ -95,9 +95,9 @@ def test_more_than_half_have_good_weather_and_more_than_half_a_crash(scenarios: 
 def test_every_verb_and_every_option_of_a_run_occurs(scenarios: list[Scenario]) -> None:
     assert {step.verb for scenario in scenarios for step in scenario.steps} == VERBS.keys()
     seen = Counter((scenario.burst, scenario.multicast, scenario.options) for scenario in scenarios)
-    assert len(seen) == 8
-    for option in (("dynamic",), ()):
-        assert sum(count for key, count in seen.items() if key[2] == option) > 0.4 * len(scenarios)
+    assert len(seen) == 12
+    for option in (("dynamic",), ("spares",), ()):
+        assert sum(count for key, count in seen.items() if key[2] == option) > 0.2 * len(scenarios)
 
 
 def test_networks_fall_into_two_and_into_more_that_come_back_at_different_times(scenarios: list[Scenario]) -> None:

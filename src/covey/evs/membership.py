@@ -250,17 +250,18 @@ class Membership:
         heard = (gathering.heard[pid].ring_seq for pid in living[1:])
         seq = max(self.engine.ring_seq, *heard, 0) + RING_STEP
         seats = tuple(Seat(pid, self.engine.address_of(pid)) for pid in living)
-        commit = Commit(RingId(seq, living[0].name), 1, seats, (self._join_ring(RingId(seq, living[0].name), seats),))
+        ring = RingId(seq, living[0].name)
+        commit = Commit(ring, 1, seats, (self._join_ring(ring, seats),))
         if len(living) == 1:
             self._recover(now, commit)
         else:
             self._pass_commit(now, commit)
 
-    def _join_ring(self, id: RingId, seats: tuple[Seat, ...]) -> Info:
+    def _join_ring(self, ring: RingId, seats: tuple[Seat, ...]) -> Info:
         """Take part in the forming of a ring; return what I tell the others."""
-        self.engine.remember(id.seq)
+        self.engine.remember(ring.seq)
         members = tuple(seat.pid for seat in seats)
-        self.forming = Forming(Ring(id, members, self.engine.me, hop=2 * len(seats) - 1), seats)
+        self.forming = Forming(Ring(ring, members, self.engine.me, hop=2 * len(seats) - 1), seats)
         self.state = State.COMMIT
         return self.engine.info()
 

@@ -81,14 +81,14 @@ def in_ranges(ranges: Iterable[Range]) -> Iterator[int]:
 class Ring:
     """What one member has and knows of a ring."""
 
-    def __init__(self, id: RingId, members: Sequence[ProcessId], me: ProcessId, hop: int = 0) -> None:
+    def __init__(self, ring: RingId, members: Sequence[ProcessId], me: ProcessId, hop: int = 0) -> None:
         """`members` are in the order of the ring; it begins after `hop` hops of the commit token."""
-        self.id = id
-        self.config = str(id)
+        self.id = ring
+        self.config = str(ring)
         self.members = tuple(members)
         self.names = tuple(pid.name for pid in members)
         self.place = self.members.index(me)
-        self.bytes = ring_bytes(id)
+        self.bytes = ring_bytes(ring)
         self.frames: dict[int, Frame] = {}
         """Those that somebody may still need."""
         self.aru = 0
