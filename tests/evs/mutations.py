@@ -13,6 +13,7 @@ from covey.evs import scenarios
 from covey.evs.engine import Evs
 from covey.evs.membership import Forming
 from covey.evs.messages import Frame, Token
+from covey.evs.primary import Standing
 from covey.evs.recovery import Deliveries, Recovery
 from covey.evs.ring import Fresh, Ring
 from covey.kernel.effects import Install, Store
@@ -26,10 +27,10 @@ def break_recovery(process: Evs, breaks: Callable[[Recovery], None]) -> None:
     """Break each recovery as it begins."""
     begin = process.begin_recovery
 
-    def begin_broken(now: float, forming: Forming) -> None:
+    def begin_broken(forming: Forming, standings: dict[str, Standing]) -> None:
         assert forming.recovery is not None
         breaks(forming.recovery)
-        begin(now, forming)
+        begin(forming, standings)
 
     process.begin_recovery = begin_broken  # type: ignore[method-assign]
 
@@ -47,9 +48,9 @@ def break_rings(process: Evs, breaks: Callable[[Ring], None]) -> None:
     """Break each ring before the first token of it comes."""
     begin = process.begin_recovery
 
-    def begin_broken(now: float, forming: Forming) -> None:
+    def begin_broken(forming: Forming, standings: dict[str, Standing]) -> None:
         breaks(forming.ring)
-        begin(now, forming)
+        begin(forming, standings)
 
     process.begin_recovery = begin_broken  # type: ignore[method-assign]
 

@@ -46,10 +46,11 @@ from covey.evs.messages import (
     Token,
     Want,
     read_ring,
+    tell,
 )
 from covey.evs.outbox import FRAME_BYTES, Change, Outbox
 from covey.evs.passing import AGAIN_S, Passing
-from covey.evs.primary import Primary, Standing, Verdict
+from covey.evs.primary import Component, Primary, Standing, Verdict
 from covey.evs.ring import LATE, UNSAFE_MAX, VISIT_MAX, Fresh, Ring, to_ranges
 from covey.kernel.effects import Cast, Deliver, Halt, Install, Note, Send, Store
 from covey.kernel.engine import Engine, Surroundings
@@ -240,17 +241,12 @@ class Evs(Engine):
         self.ring_seq = ring_seq
         self.out.append(Store(RING_KEY, b"%d" % ring_seq))
 
-    def info(self) -> Info:
-        """Step 3: what I tell the others."""
+    def info(self, components: tuple[Component, ...]) -> tuple[Info, tuple[Component, ...]]:
+        """Step 3: what I tell the others, and the table of components that it refers to."""
         ring = self.ring
-        return Info(
-            ring.id,
-            ring.aru,
-            to_ranges(ring.beyond),
-            max(ring.safe, 0),
-            tuple(sorted(self.obligations)),
-            self.primary.standing,
-        )
+        told, components = tell(self.primary.standing, components)
+        have, obligations = to_ranges(ring.beyond), tuple(sorted(self.obligations))
+        return Info(ring.id, ring.aru, have, max(ring.safe, 0), obligations, told), components
 
     def is_superseded(self, pid: ProcessId) -> bool:
         """Whether a later incarnation of that process is in my configuration."""
@@ -461,11 +457,9 @@ class Evs(Engine):
 
     # ---- recovery ----
 
-    def begin_recovery(self, now: float, forming: Forming) -> None:
+    def begin_recovery(self, forming: Forming, standings: dict[str, Standing]) -> None:
         """Step 4 is done: whether the new configuration is a primary component is decided, too."""
         self.met.update({seat.pid: seat.address for seat in forming.seats if seat.pid != self.me})
-        assert forming.recovery is not None
-        standings = {pid.name: info.standing for pid, info in forming.recovery.infos.items()}
         forming.verdict = self._decide(forming.ring, standings)
 
     def _decide(self, ring: Ring, standings: dict[str, Standing]) -> Verdict:

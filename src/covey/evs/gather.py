@@ -48,6 +48,10 @@ class Gather:
             return self.add(now, (sender,), (sender,))
         return self.add(now, (sender, *join.procs), join.failed)
 
+    def includes(self, join: Join) -> bool:
+        """Whether I know all that it says."""
+        return self.procs.issuperset(join.procs) and self.failed.issuperset(join.failed)
+
     @property
     def living(self) -> tuple[ProcessId, ...]:
         """The members of the configuration to be, in order."""

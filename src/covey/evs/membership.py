@@ -18,9 +18,11 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from covey.evs.gather import Gather
 from covey.evs.messages import Commit, Info, Join, Leave, Probe, RingId, Seat, Token
-from covey.evs.primary import Verdict
+from covey.evs.primary import Component, Verdict
 from covey.evs.recovery import Recovery, is_possible
 from covey.evs.ring import Ring
 from covey.kernel.ids import ProcessId
@@ -151,11 +153,11 @@ class Membership:
         self._advance(now)
 
     def _on_join_while_forming(self, now: float, sender: ProcessId, join: Join) -> None:
-        """A member that gathers again has abandoned the attempt; somebody else waits until it is done."""
+        """A member that gathers on, or again, has abandoned the attempt; somebody else waits until it is done."""
         assert self.forming is not None
         if sender not in self.forming.ring.members:
             self.strangers.add(sender)
-        elif join.ring_seq < self.forming.ring.id.seq:
+        elif join.ring_seq < self.forming.ring.id.seq and self.gathering.includes(join):
             self.engine.drop("join: from before this ring")
         else:
             self.gather(now)
@@ -251,19 +253,22 @@ class Membership:
         seq = max(self.engine.ring_seq, *heard, 0) + RING_STEP
         seats = tuple(Seat(pid, self.engine.address_of(pid)) for pid in living)
         ring = RingId(seq, living[0].name)
-        commit = Commit(ring, 1, seats, (self._join_ring(ring, seats),))
+        info, components = self._join_ring(ring, seats, ())
+        commit = Commit(ring, 1, seats, (info,), components)
         if len(living) == 1:
             self._recover(now, commit)
         else:
             self._pass_commit(now, commit)
 
-    def _join_ring(self, ring: RingId, seats: tuple[Seat, ...]) -> Info:
-        """Take part in the forming of a ring; return what I tell the others."""
+    def _join_ring(
+        self, ring: RingId, seats: tuple[Seat, ...], components: tuple[Component, ...]
+    ) -> tuple[Info, tuple[Component, ...]]:
+        """Take part in the forming of a ring; return what I tell the others, and the table of components with mine."""
         self.engine.remember(ring.seq)
         members = tuple(seat.pid for seat in seats)
         self.forming = Forming(Ring(ring, members, self.engine.me, hop=2 * len(seats) - 1), seats)
         self.state = State.COMMIT
-        return self.engine.info()
+        return self.engine.info(components)
 
     def _pass_commit(self, now: float, commit: Commit) -> None:
         assert self.forming is not None
@@ -277,8 +282,8 @@ class Membership:
             if not self._is_agreed(commit):
                 self.engine.drop("commit: not what was agreed upon")
                 return
-            info = self._join_ring(commit.ring, seats)
-            self._pass_commit(now, Commit(commit.ring, commit.hop + 1, seats, (*commit.infos, info)))
+            info, components = self._join_ring(commit.ring, seats, commit.components)
+            self._pass_commit(now, Commit(commit.ring, commit.hop + 1, seats, (*commit.infos, info), components))
             return
         ring = self.engine.turning
         if commit.ring != ring.id:
@@ -306,9 +311,9 @@ class Membership:
             return
         forming.recovery = Recovery(self.engine.ring, infos)
         self.state = State.RECOVER
-        self.engine.begin_recovery(now, forming)
+        self.engine.begin_recovery(forming, commit.standings())
         if forming.ring.place < len(seats) - 1:
-            self._pass_commit(now, Commit(commit.ring, commit.hop + 1, seats, commit.infos))
+            self._pass_commit(now, replace(commit, hop=commit.hop + 1))
         else:
             self.engine.on_new_token(now, Token(commit.ring, forming.ring.hop, 0, 0, "", (), 0, False))
 

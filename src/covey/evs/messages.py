@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
-from covey.evs.primary import Standing
+from covey.evs.primary import Change, Component, Standing
 from covey.kernel.ids import NAME_BYTES_MAX, ProcessId
 from covey.kernel.wire import Codec
 
@@ -25,7 +25,8 @@ MEMBERS_MAX = 256
 """In one configuration."""
 COUNT_MAX = 2**46
 """The last number of a frame on a ring; with its place in the frame, a message's ordinal has 63 bits."""
-RING_MAX = 2**60
+RING_MAX = 2**31 - 1
+"""The last number of a ring: the number of a configuration serves as an incarnation, too (`covey.evs.filter`)."""
 RANGES_MAX = 256
 """In one list of frames that are missing, or there."""
 
@@ -195,6 +196,40 @@ class Seat(NamedTuple):
     address: Name
 
 
+Components = Annotated[tuple[Component, ...], Meta(max_length=2 * MEMBERS_MAX)]
+Place = Annotated[int, Meta(ge=0, lt=2 * MEMBERS_MAX)]
+
+
+class Told(Struct, frozen=True, array_like=True):
+    """A `Standing` with components by their places in a table: nearly all tell of the same ones."""
+
+    last: Place | None
+    is_installed: bool
+    attempt: Place | None
+    change: Change | None
+    since: RingSeq
+
+    def standing(self, components: Components) -> Standing:
+        """Return what was told; `ValueError` where that cannot be."""
+        places = [place for place in (self.last, self.attempt) if place is not None]
+        if any(place >= len(components) for place in places):
+            raise ValueError("a standing refers to a component that is not there")
+        last = None if self.last is None else components[self.last]
+        attempt = None if self.attempt is None else components[self.attempt]
+        return Standing(last, self.is_installed, attempt, self.change, self.since)
+
+
+def tell(standing: Standing, components: Components) -> tuple[Told, Components]:
+    """Return how a standing is told with a table of components, and the table, which may have grown."""
+    table = [*components]
+    places: list[int | None] = []
+    for component in (standing.last, standing.attempt):
+        if component is not None and component not in table:
+            table.append(component)
+        places.append(None if component is None else table.index(component))
+    return Told(places[0], standing.is_installed, places[1], standing.change, standing.since), tuple(table)
+
+
 class Info(Struct, frozen=True, array_like=True):
     """Step 3: what a process tells the others about the configuration that it comes from."""
 
@@ -207,7 +242,8 @@ class Info(Struct, frozen=True, array_like=True):
     safe: Seq
     """All members of the old configuration have all frames up to here."""
     obligations: Annotated[tuple[Name, ...], Meta(max_length=MEMBERS_MAX)]
-    standing: Standing
+    told: Told
+    """What it knows of primary components."""
 
     def __post_init__(self) -> None:
         check_ranges(self.have)
@@ -224,6 +260,12 @@ class Commit(Struct, frozen=True, array_like=True):
     """In the order of the ring."""
     infos: Annotated[tuple[Info, ...], Meta(max_length=MEMBERS_MAX)]
     """Of the first seats."""
+    components: Components
+
+    def standings(self) -> dict[str, Standing]:
+        """Return what each has told of primary components, by name."""
+        infos = zip(self.seats, self.infos, strict=False)
+        return {seat.pid.name: info.told.standing(self.components) for seat, info in infos}
 
     def __post_init__(self) -> None:
         pids = [seat.pid for seat in self.seats]
@@ -231,6 +273,7 @@ class Commit(Struct, frozen=True, array_like=True):
             raise ValueError("seats are in the order of their names, one for each")
         if len(self.infos) != min(self.hop, len(self.seats)) or self.ring.representative != pids[0].name:
             raise ValueError("the commit token was not passed on as it is")
+        self.standings()
 
 
 RingMessage = Token | Ack | Want | Join | Probe | Leave | Commit
