@@ -27,6 +27,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from covey.evs.circulation import Circulation
 from covey.evs.membership import Forming, Membership, State
 from covey.evs.messages import (
     CHANGE,
@@ -49,9 +50,8 @@ from covey.evs.messages import (
     tell,
 )
 from covey.evs.outbox import FRAME_BYTES, Change, Outbox
-from covey.evs.passing import AGAIN_S, Passing
 from covey.evs.primary import Component, Primary, Standing, Verdict
-from covey.evs.ring import LATE, UNSAFE_MAX, VISIT_MAX, Fresh, Ring, to_ranges
+from covey.evs.ring import Fresh, Ring, to_ranges
 from covey.kernel.effects import Cast, Deliver, Halt, Install, Note, Send, Store
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import BrokenInvariant
@@ -60,13 +60,10 @@ from covey.kernel.wire import Dropped, header, unpack_messages
 
 RING_KEY = "evs.ring"
 """Stable storage: the highest number of a ring that this process knows."""
-HOLD_S = 0.25
-"""A quiet token rests so long, and then goes round once."""
 PLACES = 2**16
 """An ordinal is the number of the frame and the place in it."""
 ADDRESSES_MAX = 1024
 """So many addresses are remembered at which others were heard."""
-NEVER = float("inf")
 
 TAKES: dict[State, tuple[type[RingMessage] | type[Frame], ...]] = {
     State.OPERATIONAL: (Frame, Token, Ack, Want, Join, Probe, Leave, Commit),
@@ -109,11 +106,6 @@ class Evs(Engine):
         self.obligations: frozenset[str] = frozenset()
         self.is_changing = False
         """Whether a change of the configured set waits for the next configuration."""
-        self.rests: Token | None = None
-        """The token, while it rests here, ..."""
-        self.rests_until = NEVER
-        self.want_at = NEVER
-        """... and when to ask again whoever lets it rest."""
 
     # ---- the engine's surface ----
 
@@ -122,7 +114,7 @@ class Evs(Engine):
         self.remember(self.ring_seq + 2)
         self.ring = Ring(RingId(self.ring_seq, self.me.name), (self.me,), self.me)
         self.ring.safe = 0
-        self.passing = Passing(now)
+        self.circulation = Circulation(self, now)
         self.membership = Membership(self)
         verdict = self._decide(self.ring, {self.me.name: self.primary.standing})
         self.primary.acknowledge(verdict)
@@ -146,11 +138,11 @@ class Evs(Engine):
             case bytes():
                 self._on_frame(now, sender, read.body)
             case Token():
-                self._on_token(now, sender, source, read.body)
+                self.circulation.on_token(now, sender, source, read.body)
             case Ack():
-                self._on_ack(now, read.body)
+                self.circulation.on_ack(now, read.body)
             case Want():
-                self._on_want(now, read.body)
+                self.circulation.on_want(now, read.body)
             case Join():
                 self._meet(sender, source)
                 self.membership.on_join(now, sender, read.body)
@@ -164,16 +156,7 @@ class Evs(Engine):
         self._settle(now)
 
     def wake(self, now: float) -> None:
-        state = self.membership.state
-        if state is not State.GATHER and not self.turning.is_alone and self.rests is None:
-            if self.passing.is_lost(now):
-                self.membership.gather(now)
-            elif send := self.passing.again(now):
-                self.out.append(send)
-        if self.rests is not None and now >= self.rests_until:
-            self._let_go(now)
-        if now >= self.want_at:
-            self._want(now)
+        self.circulation.wake(now)
         self.membership.wake(now)
         self._settle(now)
 
@@ -184,7 +167,7 @@ class Evs(Engine):
     def submit(self, now: float, batch: Sequence[bytes], service: str = "") -> int:
         """Take messages to be sent `causal`, `agreed` (unless told otherwise) or `safe`."""
         taken = self.outbox.add(batch, service or "agreed")
-        self._see_to_the_outbox(now)
+        self.circulation.see_to_the_outbox(now)
         self._settle(now)
         return taken
 
@@ -196,7 +179,7 @@ class Evs(Engine):
         """
         self.primary.check_change(old, new)
         self.outbox.changes.append(Change(old, new))
-        self._see_to_the_outbox(now)
+        self.circulation.see_to_the_outbox(now)
         self._settle(now)
 
     def hint(self, now: float, peer: str) -> None:
@@ -212,18 +195,16 @@ class Evs(Engine):
 
     def paused(self, now: float, seconds: float) -> None:
         """I was not there: before I suspect anybody, I suspect myself."""
-        self.passing.excuse(now)
+        self.circulation.passing.excuse(now)
         self.membership.excuse(now)
         self._settle(now)
 
     def leave(self, now: float) -> None:
-        self._cast(Leave(self.ring.id), self._reach(self.turning.members))
+        self.cast(Leave(self.ring.id), self.reach(self.turning.members))
         self.out.append(Halt("left", restart=False))
 
     def _settle(self, now: float) -> None:
-        self.deadline = min(self.membership.deadline, self.rests_until, self.want_at)
-        if self.membership.state is not State.GATHER and not self.turning.is_alone and self.rests is None:
-            self.deadline = min(self.deadline, self.passing.deadline)
+        self.deadline = min(self.membership.deadline, self.circulation.deadline)
 
     # ---- what the parts ask for ----
 
@@ -257,32 +238,22 @@ class Evs(Engine):
 
     def cast_to_all(self, message: RingMessage) -> None:
         """Send to wherever anybody may be."""
-        self._cast(message, self.addresses)
+        self.cast(message, self.addresses)
 
     def probe(self) -> None:
         """Look for others where none of my configuration is."""
-        mine = self._reach(self.ring.members)
+        mine = self.reach(self.ring.members)
         others = tuple(address for address in self.addresses if address not in mine)
-        self._cast(Probe(self.ring.id), others)
-
-    def stop(self, now: float) -> None:
-        """The ring does not go round any more."""
-        self.passing.sign(now)
-        self.rests, self.rests_until, self.want_at = None, NEVER, NEVER
+        self.cast(Probe(self.ring.id), others)
 
     def acknowledge(self, to: str, ring: RingId, hop: int) -> None:
         self.out.append(Send(to, CODEC.control(self.me, Ack(ring, hop))))
 
-    def pass_on(self, now: float, to: ProcessId, address: str, message: Commit | Token, seq: int) -> None:
-        send = Send(address, CODEC.control(self.me, message))
-        self.out.append(send)
-        self.passing.pass_on(now, to, message.ring, message.hop, seq, send)
-
-    def _cast(self, message: RingMessage, to: tuple[str, ...]) -> None:
+    def cast(self, message: RingMessage, to: tuple[str, ...]) -> None:
         if to:
             self.out.append(Cast(CODEC.control(self.me, message), to))
 
-    def _reach(self, members: Sequence[ProcessId]) -> tuple[str, ...]:
+    def reach(self, members: Sequence[ProcessId]) -> tuple[str, ...]:
         return tuple(self.met[pid] for pid in members if pid in self.met)
 
     def _meet(self, pid: ProcessId, address: str) -> None:
@@ -307,12 +278,12 @@ class Evs(Engine):
         if not ring.take(frame):
             self.drop("frame: again")
             return
-        if frame.seq > self.passing.seq:
-            self.passing.sign(now)
+        if frame.seq > self.circulation.passing.seq:
+            self.circulation.passing.sign(now)
         if frame.service == RECOVERED:
             self._recover_frame(frame)
         if self.membership.state is State.OPERATIONAL:
-            self._deliver(now)
+            self.deliver(now)
 
     def _on_other_ring(self, now: float, sender: ProcessId, ring: RingId | None) -> None:
         if ring is None:
@@ -326,7 +297,7 @@ class Evs(Engine):
         if body.startswith(self.ring.bytes) and (old := self.ring.read(body)) is not None:
             self.ring.take(old)
 
-    def _deliver(self, now: float) -> None:
+    def deliver(self, now: float) -> None:
         """Step 1: what is next in the order, as far as it may be delivered."""
         for frame in self.ring.ready():
             if frame.service == CHANGE:
@@ -357,49 +328,13 @@ class Evs(Engine):
         else:
             self.drop("change: does not apply")
 
-    # ---- the token ----
+    # ---- what there is to send ----
 
-    def _on_token(self, now: float, sender: ProcessId, source: str, token: Token) -> None:
-        ring = self.turning
-        if token.ring != ring.id:
-            self.membership.on_foreign(now, sender, token.ring)
-        elif token.hop <= ring.hop:
-            self.acknowledge(source, ring.id, ring.hop)
-        elif token.seq - token.aru > UNSAFE_MAX or sum(last - first for first, last in token.missing) > UNSAFE_MAX:
-            self.drop("token: cannot be")
-        else:
-            self.on_new_token(now, token)
-            if self.rests is not None:
-                self.acknowledge(source, ring.id, token.hop)
-
-    def on_new_token(self, now: float, token: Token) -> None:
-        """Hold the token: send, and pass it on or let it rest."""
-        self.passing.sign(now)
-        self.want_at = NEVER
-        forming = self.membership.forming
-        if forming is not None:
-            self._hold_while_recovering(now, forming, token)
-            return
-        ring = self.ring
-        passed, frames = ring.visit(token, self._fresh)
-        if ring.is_resting_place and not frames:
-            self.rests, self.rests_until = token, now + HOLD_S
-        else:
-            self._pass_token(now, ring, passed, frames)
-        self._deliver(now)
-
-    def _pass_token(self, now: float, ring: Ring, token: Token, frames: list[Frame]) -> None:
-        """The accelerated ring: the last frames leave after the token."""
-        reach = self._reach(ring.members)
-        early = max(0, len(frames) - LATE)
-        self._cast_frames(frames[:early], reach)
-        self.pass_on(now, ring.next, self.met.get(ring.next, ""), token, token.seq)
-        self._cast_frames(frames[early:], reach)
-
-    def _cast_frames(self, frames: Sequence[Frame], reach: tuple[str, ...]) -> None:
+    def cast_frames(self, ring: Ring, frames: Sequence[Frame]) -> None:
+        reach = self.reach(ring.members)
         self.out += [Cast(self.head + frame.body, reach) for frame in frames]
 
-    def _fresh(self, limit: int) -> list[Fresh]:
+    def fresh(self, limit: int) -> list[Fresh]:
         """New frames, and in the trace that they are sent."""
         if limit <= 0 or not self.may_send:
             return []
@@ -414,47 +349,6 @@ class Evs(Engine):
     def may_send(self) -> bool:
         return self.primary.standing.since > 0 or not self.primary_only
 
-    def _let_go(self, now: float) -> None:
-        """Pass on the token that rests here, after another look at what there is to send."""
-        token = self.rests
-        self.stop(now)
-        assert token is not None
-        passed, frames = self.ring.visit(token, self._fresh)
-        self._pass_token(now, self.ring, passed, frames)
-        self._deliver(now)
-
-    def _on_ack(self, now: float, ack: Ack) -> None:
-        if ack.ring == self.passing.ring and ack.hop >= self.passing.hop:
-            self.passing.sign(now)
-
-    def _on_want(self, now: float, want: Want) -> None:
-        if self.rests is not None and want.ring == self.ring.id:
-            self._let_go(now)
-
-    def _see_to_the_outbox(self, now: float) -> None:
-        """Something was handed over: see to it that it is sent."""
-        if self.membership.state is not State.OPERATIONAL or not self.outbox or not self.may_send:
-            return
-        if self.ring.is_alone:
-            self._send_alone(now)
-        elif self.rests is not None:
-            self._let_go(now)
-        elif self.ring.is_quiet and self.want_at == NEVER:
-            self._want(now)
-
-    def _want(self, now: float) -> None:
-        self.want_at = now + AGAIN_S
-        self._cast(Want(self.ring.id), self._reach(self.ring.members))
-
-    def _send_alone(self, now: float) -> None:
-        """A ring of one needs no token: what is sent is received by all."""
-        ring = self.ring
-        while self.ring is ring and self.membership.state is State.OPERATIONAL and (fresh := self._fresh(VISIT_MAX)):
-            for each in fresh:
-                ring.add(ring.aru + 1, each)
-            ring.safe = ring.aru
-            self._deliver(now)
-
     # ---- recovery ----
 
     def begin_recovery(self, forming: Forming, standings: dict[str, Standing]) -> None:
@@ -466,7 +360,7 @@ class Evs(Engine):
         """Whether a configuration is a primary component, after what its members told of earlier ones."""
         return self.primary.verdict(ring.id.seq, ring.config, standings)
 
-    def _hold_while_recovering(self, now: float, forming: Forming, token: Token) -> None:
+    def hold_while_recovering(self, now: float, forming: Forming, token: Token) -> None:
         """Step 5: rebroadcast what I have to, and go on to step 6 when all have acknowledged all."""
         recovery, ring = forming.recovery, forming.ring
         assert recovery is not None
@@ -480,15 +374,17 @@ class Evs(Engine):
             self.primary.acknowledge(forming.verdict)
         if ring.is_alone:
             ring.safe = ring.aru
-        if token.is_installed or (ring.safe >= recovery.total and self._may_be_first(forming.verdict)):  # 5.b
+        if (token.is_installed and forming.is_acknowledged) or (
+            ring.safe >= recovery.total and self._may_be_first(forming.verdict)
+        ):  # 5.b
             self._install(now, forming)
             passed = replace(passed, is_installed=True)
         if ring.is_alone:
-            self.resume(now)
+            self.circulation.see_to_the_outbox(now)
         else:
-            self._pass_token(now, ring, passed, frames)
+            self.circulation.pass_token(now, ring, passed, frames)
         if self.membership.state is State.OPERATIONAL:
-            self._deliver(now)
+            self.deliver(now)
             self.membership.welcome(now)
 
     def _may_be_first(self, verdict: Verdict) -> bool:
@@ -534,14 +430,10 @@ class Evs(Engine):
             elif frame.service != RECOVERED:
                 self._hand_over(frame, old, config)
 
-    def resume(self, now: float) -> None:
-        """Operational again, perhaps with messages that waited."""
-        self._see_to_the_outbox(now)
-
     def check(self) -> None:
         self.ring.check()
         self.turning.check()
         if self.ring.id.seq > self.ring_seq or self.turning.id.seq > self.ring_seq:
             raise BrokenInvariant(f"{self.me} is on ring {self.turning.config} and remembers {self.ring_seq}")
-        if (self.rests is not None) > (self.membership.state is State.OPERATIONAL):
+        if (self.circulation.rests is not None) > (self.membership.state is State.OPERATIONAL):
             raise BrokenInvariant(f"{self.me} lets a token rest while {self.membership.state.value}")

@@ -96,8 +96,8 @@ class Membership:
             if self.gathering.add(now, procs, failed):
                 self._say_soon(now)
             return
-        procs, suspect = tuple(procs), self.engine.passing.suspect(now)
-        self.engine.stop(now)
+        procs, suspect = tuple(procs), self.engine.circulation.passing.suspect(now)
+        self.engine.circulation.stop(now)
         failed = (*failed, *(() if suspect is None or suspect in procs else (suspect,)))
         if self.forming is None:
             known = self.engine.ring.members
@@ -247,7 +247,7 @@ class Membership:
         living = gathering.living
         if len(living) == 1 and self.engine.ring.is_alone and not self.engine.is_changing:
             self._set_out(now)  # nobody is there after all
-            self.engine.resume(now)
+            self.engine.circulation.see_to_the_outbox(now)
             return
         heard = (gathering.heard[pid].ring_seq for pid in living[1:])
         seq = max(self.engine.ring_seq, *heard, 0) + RING_STEP
@@ -273,7 +273,7 @@ class Membership:
     def _pass_commit(self, now: float, commit: Commit) -> None:
         assert self.forming is not None
         seat = commit.seats[commit.hop % len(commit.seats)]
-        self.engine.pass_on(now, seat.pid, seat.address, commit, 0)
+        self.engine.circulation.pass_on(now, seat.pid, seat.address, commit, 0)
 
     def on_commit(self, now: float, source: str, commit: Commit) -> None:
         """Step 3."""
@@ -315,7 +315,7 @@ class Membership:
         if forming.ring.place < len(seats) - 1:
             self._pass_commit(now, replace(commit, hop=commit.hop + 1))
         else:
-            self.engine.on_new_token(now, Token(commit.ring, forming.ring.hop, 0, 0, "", (), 0, False))
+            self.engine.circulation.hold(now, Token(commit.ring, forming.ring.hop, 0, 0, "", (), 0, False))
 
     def installed(self, now: float) -> None:
         """Step 6 is done."""
