@@ -1,4 +1,4 @@
-"""A ring on real sockets: the engine that the simulator proves also orders messages there, through a partition and a merge.
+"""A ring on real sockets, through a partition and a merge: it keeps what the simulated ones do.
 
 The traces of all three hosts are judged together, by the same judge as the simulator's.
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 from covey.cli.models import MODELS
 from covey.kernel.effects import Append, Cast, Deliver, Halt, Install, Note, Send, Store
 from covey.kernel.engine import Engine, Surroundings
-from covey.sim.generate import generate
+from covey.sim.generate import scenario_of
 from covey.sim.model import Model
 from covey.sim.run import run
 from covey.sim.scenario import Scenario
@@ -76,4 +76,5 @@ def write_traces(model: Model, file: Path, scenarios: Iterable[Scenario]) -> byt
 
 if __name__ == "__main__":
     _, name, where, *numbers = sys.argv
-    write_traces({**MODELS, "busy": BUSY}[name], Path(where), (generate(int(number)) for number in numbers))
+    asked = {**MODELS, "busy": BUSY}[name]
+    write_traces(asked, Path(where), (scenario_of(asked, int(number)) for number in numbers))

@@ -30,7 +30,7 @@ def trace(model: str, file: Path, seeds: range, hash_seed: str) -> bytes:
     return file.read_bytes()
 
 
-@pytest.mark.parametrize("model", ["busy", "isis85"])
+@pytest.mark.parametrize("model", ["busy", "isis85", "evs", "vs"])
 def test_the_same_seeds_give_the_same_bytes_in_every_process(model: str, tmp_path: Path) -> None:
     traces = [trace(model, tmp_path / f"{hash_seed}.jsonl", SEEDS, hash_seed) for hash_seed in ("0", "1", "random")]
     assert traces[0] == traces[1] == traces[2]
