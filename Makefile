@@ -72,7 +72,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 
 lock: $(VENV)/.dev  ## Pin the newest versions that pyproject.toml allows, with hashes
 	$(COMPILE) pyproject.toml --group build -o requirements/core.txt
-	$(COMPILE) pyproject.toml --group dev --extra trace -c requirements/core.txt -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --group dev --extra trace --extra spark -c requirements/core.txt -o requirements/dev.txt
 	$(COMPILE) --group fuzz -c requirements/dev.txt -o requirements/fuzz.txt
 
 campaign: $(VENV)/.dev  ## Run many random scenarios; MODEL=isis85 SEEDS=0:10000 unless told otherwise
