@@ -60,7 +60,7 @@ def test_every_reason_for_a_drop_is_explained(reason: str) -> None:
         (WIRE, "| processes in each list of a join | 1,024 |", 4 * evs.MEMBERS_MAX == 1024),
         (WIRE, "| number of a ring | 2³¹", evs.RING_MAX == 2**31 - 1),
         (WIRE, "| number of a frame, and of a hop | 2⁴⁶ |", evs.COUNT_MAX == 2**46),
-        (WIRE, "| ranges in a list | 256:", evs.RANGES_MAX == 256),
+        (WIRE, "| ranges in a list | 1024:", evs.RANGES_MAX == 1024),
         (WIRE, "| 32 | frame |", evs.FRAME == 32),
         (
             WIRE,

@@ -28,7 +28,7 @@ import msgspec
 from msgspec.structs import replace
 
 from covey.evs.circulation import Circulation
-from covey.evs.membership import Forming, Membership, State
+from covey.evs.membership import RING_STEP, Forming, Membership, State
 from covey.evs.messages import (
     CHANGE,
     CODEC,
@@ -54,7 +54,7 @@ from covey.evs.primary import Component, Primary, Standing, Verdict
 from covey.evs.ring import Fresh, Ring, to_ranges
 from covey.kernel.effects import Cast, Deliver, Halt, Install, Note, Send, Store
 from covey.kernel.engine import Engine, Surroundings
-from covey.kernel.errors import BrokenInvariant
+from covey.kernel.errors import BrokenInvariant, WorldError
 from covey.kernel.ids import ProcessId
 from covey.kernel.wire import Dropped, header, unpack_messages
 
@@ -110,8 +110,7 @@ class Evs(Engine):
     # ---- the engine's surface ----
 
     def start(self, now: float) -> None:
-        self.ring_seq = int(self.stored.get(RING_KEY) or b"0")
-        self.remember(self.ring_seq + 2)
+        self.remember(self._stored_seq() + RING_STEP)
         self.ring = Ring(RingId(self.ring_seq, self.me.name), (self.me,), self.me)
         self.ring.safe = 0
         self.circulation = Circulation(self, now)
@@ -158,6 +157,7 @@ class Evs(Engine):
     def wake(self, now: float) -> None:
         self.circulation.wake(now)
         self.membership.wake(now)
+        self.note_drops(now)
         self._settle(now)
 
     @property
@@ -221,6 +221,15 @@ class Evs(Engine):
         """Before the number of a ring is used it is in stable storage."""
         self.ring_seq = ring_seq
         self.out.append(Store(RING_KEY, b"%d" % ring_seq))
+
+    def _stored_seq(self) -> int:
+        stored = self.stored.get(RING_KEY) or b"0"
+        if not stored.isdigit():
+            raise WorldError(
+                f"the storage of {self.me.name} is damaged: under {RING_KEY} it holds {stored!r}. Set it aside; "
+                "without it this process comes back under a fresh name"
+            )
+        return int(stored)
 
     def info(self, components: tuple[Component, ...]) -> tuple[Info, tuple[Component, ...]]:
         """Step 3: what I tell the others, and the table of components that it refers to."""

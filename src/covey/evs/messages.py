@@ -27,8 +27,8 @@ COUNT_MAX = 2**46
 """The last number of a frame on a ring; with its place in the frame, a message's ordinal has 63 bits."""
 RING_MAX = 2**31 - 1
 """The last number of a ring: the number of a configuration serves as an incarnation, too (`covey.evs.filter`)."""
-RANGES_MAX = 256
-"""In one list of frames that are missing, or there."""
+RANGES_MAX = 1024
+"""In one list of frames that are missing, or there: half as many as a member can have beyond what it misses."""
 
 RingSeq = Annotated[int, Meta(ge=0, le=RING_MAX)]
 Seq = Annotated[int, Meta(ge=0, le=COUNT_MAX)]

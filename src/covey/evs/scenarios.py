@@ -30,7 +30,7 @@ def build_virtually_synchronous(around: Surroundings, addresses: Sequence[str], 
 def _build(around: Surroundings, addresses: Sequence[str], options: Sequence[str], *, primary_only: bool) -> Evs:
     configured = addresses
     if "spares" in options:  # an odd number is left, for close votes
-        configured = addresses[: len(addresses) - (1 if len(addresses) % 2 == 0 else 2)]
+        configured = addresses[: max(1, len(addresses) - (1 if len(addresses) % 2 == 0 else 2))]
     dynamic = "dynamic" in options
     return Evs(around, addresses, configured, dynamic=dynamic, primary_only=primary_only, frame_bytes=FRAME_BYTES)
 

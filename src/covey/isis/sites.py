@@ -68,7 +68,7 @@ from covey.isis.messages import (
 )
 from covey.isis.reign import Alive, Reign, is_change_wanted
 from covey.isis.sequence import Memory, Quorum, weight
-from covey.kernel.effects import Deliver, Halt, Note
+from covey.kernel.effects import Deliver, Halt
 from covey.kernel.engine import Engine, Surroundings
 from covey.kernel.errors import BrokenInvariant, MisuseError
 from covey.kernel.ids import ProcessId
@@ -78,8 +78,6 @@ HOLD_OFF = 4
 """For so many hello intervals nobody begins a reign while another manager is at work."""
 MESSAGE_BYTES_MAX = 60_000
 """A message travels in one segment, and that in one datagram."""
-NOTE_S = 1.0
-"""The least time between two notes of what was dropped."""
 
 
 class Outgoing(NamedTuple):
@@ -130,8 +128,6 @@ class Sites(Engine):
         self.hold_off = 0.0
         self.seen: set[ProcessId] = set()
         """Who was alive at the last review."""
-        self.noted: dict[str, int] = {}
-        self.note_at = 0.0
 
     # ---- the engine's surface ----
 
@@ -154,7 +150,7 @@ class Sites(Engine):
         if now >= self.review_at:
             self.review_at = now + self.hello_s
             self._review(now)
-        self._note_drops(now)
+        self.note_drops(now)
         self._settle(now)
 
     def hint(self, now: float, peer: str) -> None:
@@ -209,12 +205,6 @@ class Sites(Engine):
         self.links.view = self.memory.number
         self.links.flush(now)
         self.deadline = min(self.links.deadline(now), self.review_at)
-
-    def _note_drops(self, now: float) -> None:
-        if now >= self.note_at and self.drops != self.noted:
-            self.note_at, self.noted = now + NOTE_S, dict(self.drops)
-            counters = {f"dropped: {why}": count for why, count in sorted(self.drops.items())}
-            self.out.append(Note("state", {"counters": counters}))
 
     # ---- who manages ----
 

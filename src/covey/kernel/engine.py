@@ -28,9 +28,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from covey.kernel.effects import Effect
+from covey.kernel.effects import Effect, Note
 from covey.kernel.ids import ProcessId
 from covey.kernel.storage import Stable
+
+NOTE_S = 1.0
 
 
 class Surroundings(Struct, frozen=True):
@@ -54,6 +56,8 @@ class Engine(ABC):
         self.out: list[Effect] = []
         self.deadline: float | None = None
         self.drops: Counter[str] = Counter()
+        self._noted: dict[str, int] = {}
+        self._note_at = 0.0
 
     def take(self) -> list[Effect]:
         """Give the effects so far to the host, which carries them out in order."""
@@ -63,6 +67,13 @@ class Engine(ABC):
     def drop(self, reason: str) -> None:
         """Count something that was discarded."""
         self.drops[reason] += 1
+
+    def note_drops(self, now: float) -> None:
+        """Tell the trace what was discarded so far, if there is news of it, and not more often than every `NOTE_S`."""
+        if now >= self._note_at and self.drops != self._noted:
+            self._note_at, self._noted = now + NOTE_S, dict(self.drops)
+            counters = {f"dropped: {why}": count for why, count in sorted(self.drops.items())}
+            self.out.append(Note("state", {"counters": counters}))
 
     @abstractmethod
     def start(self, now: float) -> None:
