@@ -244,7 +244,7 @@ def _read(history: History, group: str, process: str, rows: Iterable[Row]) -> No
             has_failed |= kind != "start" or stay is not None
             if stay:
                 stay.end, stay = kind, None
-        for message in _messages(row):
+        for message in messages(row):
             events.append(Event(len(events), who, identity, kind, config, at, message, row.get("service") or ""))
     if events and events[-1].kind not in ("fail", "stop"):
         history.up[who] = stay
@@ -255,7 +255,7 @@ def _view(row: Row) -> View:
     return View(kind, frozenset(row["members"]), row["seq"], row.get("primary"), row.get("previous"))
 
 
-def _messages(row: Row) -> list[str]:
+def messages(row: Row) -> list[str]:
     """The messages that a row stands for; a row about none is one event, too."""
     if "message" not in row:
         return [""]

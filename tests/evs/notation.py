@@ -100,3 +100,38 @@ def _after(row: Row) -> str:
 def _beginning(row: Row, message: str) -> Row:
     """The row as it would be, did it begin with that message."""
     return {**row, "message": message, "index": 0, "count": 1}
+
+
+# ---- the other way round -----------------------------------------------------------------------
+
+
+def told(rows: list[Row]) -> dict[str, str]:
+    """The line of each process in a trace of model `evs`: what it went through, as it is written above.
+
+    A name may have more than one character here, and what first starts does so without a word.
+    """
+    words: dict[str, list[str]] = {}
+    for row in rows:
+        if row["event"] != "run":
+            words.setdefault(row["process"], []).extend(_words(row))
+    return {process: " ".join(said) for process, said in words.items()}
+
+
+def _words(row: Row) -> list[str]:
+    match row["event"]:
+        case "config":
+            members = "".join(row["members"])
+            return [f"{row['config']}={members}{'*' if row.get('primary') else ''}"]
+        case "send" | "deliver" as event:
+            identity, _, first = row["message"].rpartition("/")
+            process, _, incarnation = identity.rpartition("/")
+            numbers = range(int(first), int(first) + row.get("count", 1))
+            if event == "deliver":
+                return [f"{process}{(int(incarnation) - 1) * chr(39)}{number}" for number in numbers]
+            service = {name: letter for letter, name in SERVICES.items()}[row["service"]]
+            return [f"+{number}{service}" for number in numbers]
+        case "start":
+            return ["^"] if row["incarnation"] > 1 else []
+        case "fail" | "stop" as event:
+            return [{name: sign for sign, name in LIFE.items()}[event]]
+    return []

@@ -4,7 +4,7 @@ import pytest
 
 from covey.trace import MemorySink, Recorder
 from tests.evs.judge import PROPERTIES, judge
-from tests.evs.notation import Row, in_runs, trace
+from tests.evs.notation import Row, in_runs, told, trace
 
 CYCLE = "EVS-1.1 EVS-2.3 EVS-2.4 EVS-6.1 EVS-6.2"
 VIEW_CYCLE = "EVS-2.3 EVS-2.4 EVS-6.1 EVS-6.2"
@@ -751,6 +751,13 @@ def test_what_a_recorder_wrote_is_judged() -> None:
     assert [violation.why for violation in judge(sink.rows)] == [
         "p delivers p/1/3 as safe in 4.p, and its member q does not"
     ]
+
+
+def test_a_trace_is_told_in_the_words_that_it_is_written_in() -> None:
+    for text in (FIGURE_6, RUNS, "p: 2.p=p* +1c x ^ 4.p=p +1s p'1 ."):
+        written = [line.strip() for line in text.splitlines() if ": " in line]
+        for rows in (trace(text), in_runs(trace(text))):
+            assert [f"{process}: {said}" for process, said in told(rows).items()] == written
 
 
 def test_the_order_of_rows_says_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Each text in this folder goes as the transcript in it says, and keeps the promises of its model.
+"""Each text in this folder, and below it, goes as the transcript in it says, and keeps the promises of its model.
 
 `pytest tests/scenarios --rewrite` fills in the transcripts; what has changed in them is to be reviewed as code.
 """
@@ -14,11 +14,16 @@ from covey.sim.scenario import Scenario, parse
 from covey.sim.transcript import transcribe
 from tests.campaign import CAMPAIGNS, verdict
 
-FILES = sorted(Path(__file__).parent.glob("*.txt"))
+FOLDER = Path(__file__).parent
+FILES = sorted(FOLDER.rglob("*.txt"))
 DIVIDER = "----\n"
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def name(file: Path) -> str:
+    return str(file.relative_to(FOLDER).with_suffix(""))
+
+
+@pytest.mark.parametrize("file", FILES, ids=name)
 def test_a_scenario_goes_as_its_transcript_says(file: Path, request: pytest.FixtureRequest) -> None:
     text, _, expected = file.read_text().partition(DIVIDER)
     assert text.startswith("# "), "it begins with the promise that it holds"
@@ -31,15 +36,15 @@ def test_a_scenario_goes_as_its_transcript_says(file: Path, request: pytest.Fixt
 
 
 @pytest.mark.parametrize("burst", [False, True], ids=["per packet", "in bursts"])
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", FILES, ids=name)
 def test_a_scenario_keeps_the_promises_of_its_model_however_it_is_drained(file: Path, burst: bool) -> None:
     scenario = parse(file.read_text())
     assert verdict(replace(scenario, burst=burst), CAMPAIGNS[scenario.model]).wrong == []
 
 
-@pytest.mark.parametrize("name", CAMPAIGNS)
+@pytest.mark.parametrize("model", CAMPAIGNS)
 @pytest.mark.parametrize("seed", range(12))
-def test_a_random_scenario_keeps_the_promises_of_its_model_however_it_is_drained(name: str, seed: int) -> None:
+def test_a_random_scenario_keeps_the_promises_of_its_model_however_it_is_drained(model: str, seed: int) -> None:
     for burst in (False, True):
-        scenario: Scenario = replace(scenario_of(CAMPAIGNS[name].model, seed), burst=burst)
-        assert verdict(scenario, CAMPAIGNS[name]).wrong == []
+        scenario: Scenario = replace(scenario_of(CAMPAIGNS[model].model, seed), burst=burst)
+        assert verdict(scenario, CAMPAIGNS[model]).wrong == []
