@@ -256,6 +256,7 @@ def test_losses_that_only_the_new_set_survives_are_survived_once_it_counts(
         ("no-change-of-the-configured-set", set()),
         ("interrupted-change", {"b"}),
         ("change-that-one-member-knows", {"b"}),
+        ("majority-of-both-sets", {"b"}),
     ],
 )
 def test_of_a_change_several_knew_or_one_or_nobody(name: str, known: set[str]) -> None:
@@ -271,6 +272,12 @@ def test_of_a_change_several_knew_or_one_or_nobody(name: str, known: set[str]) -
 
     play(f"evs/primary-{name}", watch=watch)
     assert stored == known
+
+
+def test_a_majority_of_the_new_set_alone_is_none() -> None:
+    name = "evs/primary-majority-of-both-sets"
+    assert primary(name) == ["a", "ab", "a"]
+    assert since("4.a", name)["b"] == "4.a=ab* 4.a>6.b=b 6.b=b"
 
 
 def test_by_linear_voting_a_group_shrinks_to_the_one_that_breaks_the_tie_and_grows_again() -> None:
@@ -293,3 +300,21 @@ def test_an_attempt_that_some_have_not_acknowledged_blocks_nobody() -> None:
     assert primary(name) == ["abcde", "bcd"]
     assert {"interrupted at step 5a": 1} in states(name, "b")
     assert {"interrupted at step 5c": 1} in states(name, "d")
+
+
+# ---- recovery and ring -------------------------------------------------------------------------
+
+
+def test_an_obligation_holds_to_those_of_an_attempt_that_came_to_nothing() -> None:
+    name = "evs/recovery-obligations"
+    assert since("4.p", name)["p"] == "4.p=pqrs* +1s 4.p>6.p=pqr p1 6.p=pqr* 6.p>8.p=p 8.p=p"
+    for process in "qr":
+        assert since("4.p", name)[process].endswith("4.p>8.q=qr p1 8.q=qr")
+        assert states(name, process)[1:] == [
+            {"interrupted at step 5c": 1},
+            {"rebroadcast": 0, "holes": 1, "discarded": 0, "obliged": 1},
+        ]
+
+
+def test_a_frame_that_one_member_misses_is_sent_again() -> None:
+    assert since("4.p", "evs/ring-lost-frame")["r"] == "4.p=pqr* p1"
