@@ -9,7 +9,7 @@ from tests.campaign import CAMPAIGNS, find, run_chunk, verdict
 from tests.evs.mutations import KEPT, MUTATIONS, SELDOM
 from tests.evs.scenes import scenario
 
-CHUNKS = {"evs": range(0, 300, 50), "vs": range(0, 200, 50)}
+CHUNKS = {"evs": range(0, 400, 50), "vs": range(0, 200, 50)}
 
 
 @pytest.mark.parametrize(("model", "first"), [(model, first) for model, chunks in CHUNKS.items() for first in chunks])
