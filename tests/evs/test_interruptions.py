@@ -15,6 +15,7 @@ weather instant
 2.01     send p 4 safe
 2.01     send q 3
 2.02     send r 3 safe
+2.030055 cut p > r for 0.00001
 2.030095 cut s | p q r t for 6
 2.030095 crash {first} after {effects}
 2.9      crash {second} after {more}
@@ -23,8 +24,8 @@ weather instant
 9        calm
 9        settle 20
 """
-"""s is cut off with a message that the others lack; then one crashes at some effect of what follows, and another one
-at some effect of what follows that."""
+"""s is cut off with a message that the others lack, and r lacks those of p; then one crashes at some effect of what
+follows, and another one at some effect of what follows that."""
 
 PLACES = range(1, 31)
 STEPS = {
@@ -32,6 +33,7 @@ STEPS = {
     "interrupted at step 5a",
     "interrupted at step 5c",
     "crash in step 6",
+    "rebroadcast",
     "hole",
     "discarded",
     "obligation used",
