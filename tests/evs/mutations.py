@@ -13,7 +13,7 @@ from covey.evs import scenarios
 from covey.evs.engine import Evs
 from covey.evs.membership import Forming
 from covey.evs.messages import Frame, Token
-from covey.evs.primary import Standing
+from covey.evs.primary import Standing, Verdict
 from covey.evs.recovery import Deliveries, Recovery
 from covey.evs.ring import Fresh, Ring
 from covey.kernel.effects import Install, Store
@@ -165,6 +165,61 @@ def count_the_wrong_set(process: Evs) -> None:
     process.primary.verdict = judged  # type: ignore[method-assign]
 
 
+def install_unacknowledged(process: Evs) -> None:
+    """Step 5.b: a process that has all that was rebroadcast does not wait for the others to acknowledge it."""
+
+    def breaks(recovery: Recovery, ring: Ring) -> None:
+        visit = ring.visit
+
+        def hasty(token: Token, fresh: Callable[[int], Sequence[Fresh]]) -> tuple[Token, list[Frame]]:
+            passed, frames = visit(token, fresh)
+            if ring.aru >= recovery.total:
+                ring.safe = max(ring.safe, recovery.total)
+            return passed, frames
+
+        ring.visit = hasty  # type: ignore[method-assign]
+
+    begin = process.begin_recovery
+
+    def begin_broken(forming: Forming, standings: dict[str, Standing]) -> None:
+        assert forming.recovery is not None
+        breaks(forming.recovery, forming.ring)
+        begin(forming, standings)
+
+    process.begin_recovery = begin_broken  # type: ignore[method-assign]
+
+
+def anybody_first(process: Evs) -> None:
+    """A primary component is installed by whoever first knows that all have acknowledged it."""
+    process._may_be_first = lambda verdict: True  # type: ignore[method-assign]
+
+
+def do_not_store_the_attempt(process: Evs) -> None:
+    """That somebody may install a primary component is not in stable storage when it is acknowledged."""
+    acknowledge = process.primary.acknowledge
+
+    def forget(verdict: Verdict) -> None:
+        acknowledge(verdict)
+        if verdict.is_primary:
+            assert isinstance(process.out.pop(), Store)
+
+    process.primary.acknowledge = forget  # type: ignore[method-assign]
+
+
+def raise_the_aru(process: Evs) -> None:
+    """The token's aru is raised by whoever has more, not only by the one that lowered it."""
+
+    def breaks(ring: Ring) -> None:
+        visit = ring.visit
+
+        def generous(token: Token, fresh: Callable[[int], Sequence[Fresh]]) -> tuple[Token, list[Frame]]:
+            return visit(replace(token, lowered_by="") if ring.aru > token.aru else token, fresh)
+
+        ring.visit = generous  # type: ignore[method-assign]
+
+    break_rings(process, breaks)
+
+
 MUTATIONS: dict[str, Mutation] = {
     "no-obligations": no_obligations,
     "safe-after-one-rotation": safe_after_one_rotation,
@@ -175,6 +230,10 @@ MUTATIONS: dict[str, Mutation] = {
     "drop-requests": drop_requests,
     "discard-my-own": discard_my_own,
     "count-the-wrong-set": count_the_wrong_set,
+    "install-unacknowledged": install_unacknowledged,
+    "anybody-first": anybody_first,
+    "do-not-store-the-attempt": do_not_store_the_attempt,
+    "raise-the-aru": raise_the_aru,
 }
 
 
@@ -189,9 +248,9 @@ KEPT = {
     "discard-my-own": ("evs/figure-6", "EVS-3"),
     "count-the-wrong-set": ("evs/primary-majority-of-both-sets", "PC-1"),
 }
-"""A scenario that finds each, and the property that is violated there."""
+"""A scenario that finds a mutation, and the property that is violated there; the others random scenarios find soon."""
 
-SELDOM = ("no-obligations", "discard-my-own", "count-the-wrong-set")
+SELDOM = ("no-obligations", "discard-my-own", "count-the-wrong-set", "install-unacknowledged")
 """What random scenarios find too seldom for a test."""
 
 
