@@ -1,4 +1,4 @@
-"""Members of a ring around a table, without an engine: a token goes round, frames are lost, late, repeated, overtaken."""
+"""Members of a ring around a table, without an engine: a token goes round; frames are lost, repeated, overtaken."""
 
 from collections import deque
 from collections.abc import Sequence
