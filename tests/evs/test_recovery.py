@@ -13,12 +13,15 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covey.evs.messages import AGREED, RECOVERED, SAFE, Info, Range, RingId, Token, pack_frame
+from covey.evs.messages import AGREED, RECOVERED, SAFE, Info, Range, RingId, Token, pack_frame, tell
 from covey.evs.primary import Standing
 from covey.evs.recovery import Deliveries, Recovery, is_possible
 from covey.evs.ring import UNSAFE_MAX, Fresh, Ring, to_ranges
 from covey.kernel.ids import ProcessId
 from tests.evs.twin import Message, Outcome, Told, recover
+
+NOTHING, _ = tell(Standing(), ())
+"""Of primary components, nothing is told."""
 
 
 class Old(NamedTuple):
@@ -84,7 +87,7 @@ class Process:
     @property
     def info(self) -> Info:
         ring = self.ring
-        return Info(ring.id, ring.aru, to_ranges(ring.beyond), ring.safe, tuple(sorted(self.obligations)), Standing())
+        return Info(ring.id, ring.aru, to_ranges(ring.beyond), ring.safe, tuple(sorted(self.obligations)), NOTHING)
 
     @property
     def told(self) -> Told:
@@ -354,7 +357,7 @@ def test_those_of_other_configurations_decide_nothing() -> None:
 
 
 def info(aru: int, *have: tuple[int, int], name: str = "a") -> Info:
-    return Info(RingId(4, name), aru, tuple(Range(*each) for each in have), 0, (), Standing())
+    return Info(RingId(4, name), aru, tuple(Range(*each) for each in have), 0, (), NOTHING)
 
 
 def test_processes_that_cannot_have_been_on_one_ring_are_not_believed() -> None:
