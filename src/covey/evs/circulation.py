@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from covey.evs.membership import State
 from covey.evs.messages import CODEC, Ack, Commit, Frame, Token, Want
 from covey.evs.passing import AGAIN_S, Passing
-from covey.evs.ring import LATE, UNSAFE_MAX, VISIT_MAX, Ring
+from covey.evs.ring import LATE, VISIT_MAX, Ring
 from covey.kernel.effects import Send
 from covey.kernel.ids import ProcessId
 
@@ -68,7 +68,7 @@ class Circulation:
             self.engine.membership.on_foreign(now, sender, token.ring)
         elif token.hop <= ring.hop:
             self.engine.acknowledge(source, ring.id, ring.hop)
-        elif token.seq - token.aru > UNSAFE_MAX or sum(last - first for first, last in token.missing) > UNSAFE_MAX:
+        elif not ring.is_possible(token):
             self.engine.drop("token: cannot be")
         else:
             self.hold(now, token)
@@ -77,8 +77,7 @@ class Circulation:
 
     def hold(self, now: float, token: Token) -> None:
         """Hold the token: send, and pass it on or let it rest."""
-        self.passing.sign(now)
-        self.want_at = NEVER
+        self.stop(now)
         engine = self.engine
         if engine.membership.forming is not None:
             engine.hold_while_recovering(now, engine.membership.forming, token)

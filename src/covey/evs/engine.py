@@ -266,7 +266,8 @@ class Evs(Engine):
         return tuple(self.met[pid] for pid in members if pid in self.met)
 
     def _meet(self, pid: ProcessId, address: str) -> None:
-        self.met[pid] = address
+        if pid in self.met or len(self.met) < ADDRESSES_MAX:
+            self.met[pid] = address
         if address not in self.addresses and len(self.addresses) < ADDRESSES_MAX:
             self.addresses = (*self.addresses, address)
 
@@ -284,8 +285,8 @@ class Evs(Engine):
         if frame is None:
             self.drop("frame: malformed")
             return
-        if not ring.take(frame):
-            self.drop("frame: again")
+        if self.circulation.rests is not None or not ring.take(frame):
+            self.drop("frame: again")  # where the token rests, nobody has sent any that is not known
             return
         if frame.seq > self.circulation.passing.seq:
             self.circulation.passing.sign(now)
@@ -319,7 +320,7 @@ class Evs(Engine):
 
     def _hand_over(self, frame: Frame, ring: Ring, config: str) -> None:
         messages = unpack_messages(frame.body, frame.at)
-        if messages is None:
+        if not messages:
             self.drop("frame: messages malformed")
             return
         origin = ring.members[frame.origin]
@@ -362,7 +363,9 @@ class Evs(Engine):
 
     def begin_recovery(self, forming: Forming, standings: dict[str, Standing]) -> None:
         """Step 4 is done: whether the new configuration is a primary component is decided, too."""
-        self.met.update({seat.pid: seat.address for seat in forming.seats if seat.pid != self.me})
+        met = {**self.met, **{seat.pid: seat.address for seat in forming.seats if seat.pid != self.me}}
+        members = {*self.ring.members, *forming.ring.members}
+        self.met = {pid: address for pid, address in met.items() if pid in members}
         forming.verdict = self._decide(forming.ring, standings)
 
     def _decide(self, ring: Ring, standings: dict[str, Standing]) -> Verdict:

@@ -43,10 +43,15 @@ class Gather:
 
     def hear(self, now: float, sender: ProcessId, join: Join) -> bool:
         """Take what somebody says; whether it changes what I say. Who has given me up is given up."""
-        self.heard[sender] = join
         if self.me in join.failed:
-            return self.add(now, (sender,), (sender,))
-        return self.add(now, (sender, *join.procs), join.failed)
+            is_new = self.add(now, (sender,), (sender,))
+        else:
+            is_new = self.add(now, (sender, *join.procs), join.failed)
+        if sender in self.procs:
+            self.heard[sender] = join
+        if len(self.heard) > len(self.procs):
+            self.heard = {pid: said for pid, said in self.heard.items() if pid in self.procs}
+        return is_new
 
     def includes(self, join: Join) -> bool:
         """Whether I know all that it says."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from covey.evs.gather import Gather
-from covey.evs.messages import Commit, Info, Join, Leave, Probe, RingId, Seat, Token
+from covey.evs.messages import MEMBERS_MAX, Commit, Info, Join, Leave, Probe, RingId, Seat, Token
 from covey.evs.primary import Component, Verdict
 from covey.evs.recovery import Recovery, is_possible
 from covey.evs.ring import Ring
@@ -58,14 +58,22 @@ class State(Enum):
 class Forming:
     """A ring that is being formed, from the commit token on."""
 
-    def __init__(self, ring: Ring, seats: tuple[Seat, ...]) -> None:
+    def __init__(self, ring: Ring, seats: tuple[Seat, ...], info: Info, components: tuple[Component, ...]) -> None:
         self.ring = ring
         self.seats = seats
+        self.info = info
+        self.components = components
+        """What I told in step 3, and the table of components that it refers to."""
         self.recovery: Recovery | None = None
         self.verdict = Verdict(None)
         """Whether it is a primary component."""
         self.is_acknowledged = False
         """Step 5.c: I have let a token pass that says that I have all that was rebroadcast."""
+
+    def is_mine(self, commit: Commit) -> bool:
+        """Whether a commit token tells what I told."""
+        components = commit.components[: len(self.components)]
+        return (commit.seats, commit.infos[self.ring.place], components) == (self.seats, self.info, self.components)
 
     @property
     def step(self) -> str:
@@ -156,7 +164,7 @@ class Membership:
         """A member that gathers on, or again, has abandoned the attempt; somebody else waits until it is done."""
         assert self.forming is not None
         if sender not in self.forming.ring.members:
-            self.strangers.add(sender)
+            self._keep_in_mind(sender)
         elif join.ring_seq < self.forming.ring.id.seq and self.gathering.includes(join):
             self.engine.drop("join: from before this ring")
         else:
@@ -174,9 +182,14 @@ class Membership:
         elif self.state is State.OPERATIONAL:
             self.gather(now, (sender,))
         elif self.state is not State.GATHER:
-            self.strangers.add(sender)
+            self._keep_in_mind(sender)
         elif sender not in self.gathering.procs:
             self.gather(now, (sender,))
+
+    def _keep_in_mind(self, stranger: ProcessId) -> None:
+        """Take somebody in when this attempt is over."""
+        if len(self.strangers) < MEMBERS_MAX:
+            self.strangers.add(stranger)
 
     def on_leave(self, now: float, sender: ProcessId, leave: Leave) -> None:
         self.on_failure(now, sender)
@@ -266,9 +279,10 @@ class Membership:
         """Take part in the forming of a ring; return what I tell the others, and the table of components with mine."""
         self.engine.remember(ring.seq)
         members = tuple(seat.pid for seat in seats)
-        self.forming = Forming(Ring(ring, members, self.engine.me, hop=2 * len(seats) - 1), seats)
+        info, components = self.engine.info(components)
+        self.forming = Forming(Ring(ring, members, self.engine.me, hop=2 * len(seats) - 1), seats, info, components)
         self.state = State.COMMIT
-        return self.engine.info(components)
+        return info, components
 
     def _pass_commit(self, now: float, commit: Commit) -> None:
         assert self.forming is not None
@@ -289,7 +303,10 @@ class Membership:
         if commit.ring != ring.id:
             self.engine.drop("commit: of another ring")
         elif self.state is State.COMMIT and commit.hop == len(seats) + ring.place:
-            self._recover(now, commit)
+            if self.forming is not None and self.forming.is_mine(commit):
+                self._recover(now, commit)
+            else:
+                self.engine.drop("commit: not what I told")
         else:
             self.engine.acknowledge(source, ring.id, commit.hop)
 
@@ -310,6 +327,7 @@ class Membership:
             self.gather(now)
             return
         forming.recovery = Recovery(self.engine.ring, infos)
+        forming.ring.recovered = forming.recovery.total
         self.state = State.RECOVER
         self.engine.begin_recovery(forming, commit.standings())
         if forming.ring.place < len(seats) - 1:

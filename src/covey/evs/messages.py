@@ -12,13 +12,14 @@ What can be seen to be wrong in a message by itself is refused here, where it is
 """
 
 import struct
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
 from covey.evs.primary import Change, Component, Standing
-from covey.kernel.ids import NAME_BYTES_MAX, ProcessId
+from covey.kernel.ids import NAME_BYTES_MAX, ProcessId, check_name
 from covey.kernel.wire import Codec
 
 MEMBERS_MAX = 256
@@ -156,12 +157,20 @@ def read_frame(ring: bytes, body: bytes) -> Frame | None:
     if not body.startswith(ring) or len(body) < at:
         return None
     seq, origin, service, number = _FRAME.unpack_from(body, len(ring))
-    if not 0 < seq <= COUNT_MAX or service > CHANGE:
+    if not 0 < seq <= COUNT_MAX or service > CHANGE or number > COUNT_MAX:
         return None
     return Frame(seq, origin, service, number, body, at)
 
 
 # ---- membership --------------------------------------------------------------------------------
+
+
+def check_pids(pids: Iterable[ProcessId]) -> None:
+    """Refuse processes that could not send a packet."""
+    for name, incarnation in pids:
+        check_name(name)
+        if not incarnation:
+            raise ValueError("a process that was started has an incarnation from 1")
 
 
 class Join(Struct, frozen=True, array_like=True):
@@ -175,6 +184,7 @@ class Join(Struct, frozen=True, array_like=True):
     def __post_init__(self) -> None:
         if any(tuple(sorted(set(pids))) != pids for pids in (self.procs, self.failed)):
             raise ValueError("processes are listed in order, each once")
+        check_pids(self.procs)
 
 
 class Probe(Struct, frozen=True, array_like=True):
@@ -271,8 +281,13 @@ class Commit(Struct, frozen=True, array_like=True):
         pids = [seat.pid for seat in self.seats]
         if pids != sorted(pids) or len({pid.name for pid in pids}) != len(pids):
             raise ValueError("seats are in the order of their names, one for each")
+        check_pids(pids)
         if len(self.infos) != min(self.hop, len(self.seats)) or self.ring.representative != pids[0].name:
             raise ValueError("the commit token was not passed on as it is")
+        if any(
+            seq >= self.ring.seq for seq in (*(info.old.seq for info in self.infos), *(c.seq for c in self.components))
+        ):
+            raise ValueError("a ring comes after all that its members know of")
         self.standings()
 
 

@@ -13,7 +13,7 @@ told one another in step 3, and is the same at all of them.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from covey.evs.messages import CHANGE, SAFE, Frame, Info, RingId
@@ -25,10 +25,16 @@ Infos = Mapping[ProcessId, Info]
 
 def is_possible(infos: Infos) -> bool:
     """Whether those of one old configuration could be in such different states."""
-    arus: defaultdict[RingId, list[int]] = defaultdict(list)
+    groups: defaultdict[RingId, list[Info]] = defaultdict(list)
     for info in infos.values():
-        arus[info.old] += (info.aru, info.have[-1].last if info.have else info.aru)
-    return all(max(each) - min(each) <= UNSAFE_MAX for each in arus.values())
+        groups[info.old].append(info)
+    return all(_is_possible(group) for group in groups.values())
+
+
+def _is_possible(group: Sequence[Info]) -> bool:
+    low = min(info.aru for info in group)
+    high = max(info.have[-1].last if info.have else info.aru for info in group)
+    return high - low <= UNSAFE_MAX and max(info.safe for info in group) <= low
 
 
 def rebroadcasts(infos: Infos) -> dict[ProcessId, list[int]]:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from covey.evs.messages import (
     CHANGE,
     RANGES_MAX,
+    RECOVERED,
     SAFE,
     Frame,
     Range,
@@ -99,6 +100,8 @@ class Ring:
         """The same before the last visit."""
         self.delivered = 0
         self.discarded = 0
+        self.recovered = 0
+        """The first so many frames are those of old rings."""
         self.hop = hop
         """Of the last token."""
         self.token_aru = NOT_YET
@@ -127,7 +130,7 @@ class Ring:
         frame = read_frame(self.bytes, body)
         if frame is None or frame.origin >= len(self.members) or frame.seq > max(self.safe, 0) + UNSAFE_MAX:
             return None
-        return frame
+        return frame if (frame.service == RECOVERED) == (frame.seq <= self.recovered) else None
 
     def take(self, frame: Frame) -> bool:
         """Keep a frame; whether it is new."""
@@ -154,6 +157,17 @@ class Ring:
         return frame
 
     # ---- the token ----
+
+    def is_possible(self, token: Token) -> bool:
+        """Whether a token can come that says so; what it says is counted up to."""
+        members = len(self.members)
+        return (
+            not self.is_alone
+            and token.hop <= self.hop + members
+            and max(self.aru, self.token_seq) <= token.seq <= max(self.safe, 0) + UNSAFE_MAX
+            and sum(last - first for first, last in token.missing) <= UNSAFE_MAX
+            and token.flow <= VISIT_MAX * members
+        )
 
     def visit(self, token: Token, fresh: Callable[[int], Sequence[Fresh]]) -> tuple[Token, list[Frame]]:
         """Do what the holder does; return the token to pass on, and the frames to send.
