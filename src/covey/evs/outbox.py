@@ -6,6 +6,7 @@ waits when it is full, and nothing is dropped.
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import accumulate
 
 import msgspec
 
@@ -56,7 +57,9 @@ class Outbox:
             raise MisuseError(f"there is no service {service!r}; messages are sent {', '.join(SERVICES)}")
         if any(len(message) + TABLE_BYTES > self.frame_bytes for message in messages):
             raise MisuseError(f"a message has at most {self.frame_bytes - TABLE_BYTES} bytes; send it in parts")
-        taken = messages[: max(self.room, 0)]
+        queued = accumulate(map(len, messages), initial=self._bytes)  # in bytes, before each
+        free = messages[: max(self.room, 0)]
+        taken = [message for message, size in zip(free, queued, strict=False) if size < QUEUED_BYTES_MAX]
         if not taken:
             return 0
         code = SERVICES.index(service)
