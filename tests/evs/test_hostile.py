@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from covey.cli.models import EVS
-from covey.evs.engine import TAKES, Evs
+from covey.evs.engine import ADDRESSES_MAX, TAKES, Evs
 from covey.evs.membership import State
 from covey.evs.messages import (
     AGREED,
@@ -16,6 +16,7 @@ from covey.evs.messages import (
     CODEC,
     COUNT_MAX,
     FRAME,
+    MEMBERS_MAX,
     RECOVERED,
     RING_MAX,
     SAFE,
@@ -311,6 +312,43 @@ def test_a_component_of_the_future_is_refused() -> None:
     mine, table = tell(Standing(future), told.components)
     with pytest.raises(ValueError, match="a ring comes after all that its members know of"):
         replace(told, infos=(replace(told.infos[0], told=mine), *told.infos[1:]), components=table)
+
+
+# --- who is heard
+
+
+def test_where_somebody_was_heard_it_is_looked_for_from_then_on_and_room_for_addresses_has_an_end() -> None:
+    bench = Bench()
+    assert "d" not in bench.engine.addresses
+    bench.hear(D, Probe(RingId(2, "d")))
+    assert "d" in bench.engine.addresses
+    for number in range(ADDRESSES_MAX + 10):
+        stranger = ProcessId(f"s{number}", 1)
+        bench.engine.receive(bench.now, stranger.name, CODEC.control(stranger, Probe(RingId(2, stranger.name))))
+    assert (len(bench.engine.addresses), len(bench.engine.met)) == (ADDRESSES_MAX, ADDRESSES_MAX)
+
+
+def test_an_earlier_incarnation_of_a_member_is_dead() -> None:
+    bench = on_a_ring()
+    bench.engine.ring.members = (ProcessId("a", 5), B)
+    bench.hear(A, Join(90, (A, B), ()))
+    bench.hear(A, Probe(RingId(90, "a")))
+    assert drops(bench) == {"join: of an earlier incarnation": 1, "packet: of a ring that is over": 1}
+
+
+def test_who_is_left_out_of_a_join_does_not_follow_it() -> None:
+    bench = on_a_ring()
+    bench.hear(D, Join(90, (A, B, D), (B,)))
+    assert drops(bench) == {"join: leaves me out": 1}
+
+
+def test_strangers_are_kept_in_mind_until_a_ring_is_formed_but_not_more_than_fit_into_one() -> None:
+    bench = bench_in(State.RECOVER)
+    for number in range(MEMBERS_MAX + 10):
+        stranger = ProcessId(f"s{number}", 1)
+        bench.hear(stranger, Probe(RingId(2, stranger.name)))
+    assert len(bench.engine.membership.strangers) == MEMBERS_MAX
+    assert bench.engine.membership.state is State.RECOVER
 
 
 # --- frames
