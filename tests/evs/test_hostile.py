@@ -328,6 +328,19 @@ def test_where_somebody_was_heard_it_is_looked_for_from_then_on_and_room_for_add
     assert (len(bench.engine.addresses), len(bench.engine.met)) == (ADDRESSES_MAX, ADDRESSES_MAX)
 
 
+def test_who_was_given_up_stays_so_when_an_attempt_is_interrupted_until_a_configuration_is_installed() -> None:
+    bench = Bench()
+    bench.hear(C, Join(2, (A, B, C), ()))
+    bench.hear(C, Join(2, (A, B, C), (A,)))
+    bench.wake(0.1)
+    assert bench.engine.membership.state is State.COMMIT
+    bench.hear(C, Join(bench.engine.ring_seq, (B, C), ()))
+    assert bench.engine.membership.state is State.GATHER
+    assert A in bench.engine.membership.gathering.failed
+    bench.hear(A, Join(2, (A, B, C), ()))
+    assert drops(bench) == {"join: of one that is given up": 1}
+
+
 def test_an_earlier_incarnation_of_a_member_is_dead() -> None:
     bench = on_a_ring()
     bench.engine.ring.members = (ProcessId("a", 5), B)

@@ -115,7 +115,7 @@ class Membership:
             self.attempts += 1
             self.engine.note({f"interrupted at step {self.forming.step}": 1})
         self.gathering = Gather(now, self.engine.me, known)
-        self.gathering.add(now, (*known, *procs, *self.strangers), failed)
+        self.gathering.add(now, (*known, *procs, *self.strangers, *failed), failed)
         if self.attempts > ATTEMPTS_MAX:
             self.gathering.add(now, (), self.gathering.procs)
         self.state, self.forming = State.GATHER, None
