@@ -224,6 +224,17 @@ def test_nor_among_four_that_hear_each_other_at_random() -> None:
         check_unrest("abcd", cuts, 20.0, before=chance.random() < 0.5)
 
 
+def test_a_member_that_does_not_hear_another_gets_its_messages_from_a_third() -> None:
+    """a reaches b, b reaches c, c reaches a: the token goes round, and c hears nothing that a sends, or sends again."""
+    world = formed("abc")
+    world.cut_one_way(["a"], ["c"])
+    for _ in range(20):
+        world.send("a", 5, "safe")
+        world.run_for(1.0)
+    assert all(len(world.delivered[name]) == 100 for name in "abc")
+    assert {world.members(name) for name in "abc"} == {tuple("abc")}
+
+
 def test_there_is_an_end_in_bad_weather_too() -> None:
     world = Watched("abcde")
     world.weather(NetworkOptions(delay="rough", loss=0.3, duplicate=0.2, reorder=0.2))

@@ -163,7 +163,7 @@ class Play:
                 continue
             if ring.aru >= process.recovery.total and name not in acknowledged:
                 acknowledged.add(name)
-                process.obligations = process.recovery.obligations(process.obligations)
+                process.obligations = process.recovery.obligations()
                 assert process.obligations == expected[name].obligations, "5.c"
             if len(names) == 1:
                 ring.safe = ring.aru

@@ -54,7 +54,7 @@ from covey.evs.primary import Component, Primary, Standing, Verdict
 from covey.evs.ring import Fresh, Ring, to_ranges
 from covey.kernel.effects import Cast, Deliver, Halt, Install, Note, Send, Store
 from covey.kernel.engine import Engine, Surroundings
-from covey.kernel.errors import BrokenInvariant, WorldError
+from covey.kernel.errors import BrokenInvariant, MisuseError, WorldError
 from covey.kernel.ids import ProcessId
 from covey.kernel.wire import Dropped, header, unpack_messages
 
@@ -62,6 +62,8 @@ RING_KEY = "evs.ring"
 """Stable storage: the highest number of a ring that this process knows."""
 PLACES = 2**16
 """An ordinal is the number of the frame and the place in it."""
+CHANGES_MAX = 16
+"""So many changes of the configured set wait to be sent."""
 ADDRESSES_MAX = 1024
 """So many addresses are remembered at which others were heard."""
 
@@ -178,6 +180,8 @@ class Evs(Engine):
         next one.
         """
         self.primary.check_change(old, new)
+        if len(self.outbox.changes) >= CHANGES_MAX:
+            raise MisuseError(f"{CHANGES_MAX} changes wait to be sent already; wait until they have taken effect")
         self.outbox.changes.append(Change(old, new))
         self.circulation.see_to_the_outbox(now)
         self._settle(now)
@@ -382,7 +386,7 @@ class Evs(Engine):
                 self._recover_frame(frame)
         if ring.aru >= recovery.total and not forming.is_acknowledged:  # 5.c
             forming.is_acknowledged = True
-            self.obligations = recovery.obligations(self.obligations)
+            self.obligations = recovery.obligations()
             self.primary.acknowledge(forming.verdict)
         if ring.is_alone:
             ring.safe = ring.aru

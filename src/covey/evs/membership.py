@@ -115,7 +115,8 @@ class Membership:
             self.attempts += 1
             self.engine.note({f"interrupted at step {self.forming.step}": 1})
         self.gathering = Gather(now, self.engine.me, known)
-        self.gathering.add(now, (*known, *procs, *self.strangers, *failed), failed)
+        self.gathering.add(now, (*known, *failed), failed)
+        self.gathering.add(now, (*procs, *self.strangers))
         if self.attempts > ATTEMPTS_MAX:
             self.gathering.add(now, (), self.gathering.procs)
         self.state, self.forming = State.GATHER, None
@@ -156,8 +157,7 @@ class Membership:
             self.engine.drop("join: of an earlier incarnation")
             return
         self.gather(now, (sender,))
-        if sender not in self.gathering.failed:
-            self.gathering.hear(now, sender, join)
+        self.gathering.hear(now, sender, join)
         self._advance(now)
 
     def _on_join_while_forming(self, now: float, sender: ProcessId, join: Join) -> None:

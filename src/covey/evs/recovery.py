@@ -80,10 +80,9 @@ class Recovery:
         self.safe = max(infos[pid].safe for pid in self.members)
         """Some process in the transitional configuration knows that all of the old one have all up to here."""
 
-    def obligations(self, mine: frozenset[str]) -> frozenset[str]:
-        """Step 5.c."""
-        theirs = (name for pid in self.members for name in (pid.name, *self.infos[pid].obligations))
-        return mine.union(theirs)
+    def obligations(self) -> frozenset[str]:
+        """Step 5.c: the members, me among them, and those whom each has told that it is obliged to."""
+        return frozenset(name for pid in self.members for name in (pid.name, *self.infos[pid].obligations))
 
     def deliveries(self, obligations: frozenset[str]) -> Deliveries:
         """Step 6: divide what has not been delivered; all that the transitional configuration has is here by now."""

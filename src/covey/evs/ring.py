@@ -3,7 +3,8 @@
 Source: Totem, on which evs-1994 runs; "the ordinal number" of the paper is a frame's `seq` and its place in the
 frame. The holder of the token, at each *visit*:
 
-    1  sends again what the token asks for, and takes that off the token's list
+    1  sends again what the token asks for, and takes that off the token's list; what it has sent again in the visit
+       before it leaves to another, since there may be somebody who does not hear it
     2  sends new frames under the next numbers, as far as flow control lets it
     3  lowers the token's aru (all received up to) to its own; raises it again if it was the one that lowered it
     4  asks for what it misses
@@ -109,6 +110,8 @@ class Ring:
         """As the last visit passed them on."""
         self.sent = 0
         """Frames that I sent in the last visit."""
+        self.resent: set[int] = set()
+        """Those that I was asked for there."""
         self.last_sender = 0
         """The place of the member that sent the highest frame."""
         self.is_quiet = False
@@ -176,8 +179,9 @@ class Ring:
         """
         # 1
         asked = set(in_ranges(token.missing))
-        again = [self.frames[seq] for seq in sorted(asked) if seq in self.frames][:VISIT_MAX]
-        asked.difference_update(frame.seq for frame in again)
+        again = [self.frames[seq] for seq in sorted(asked - self.resent) if seq in self.frames][:VISIT_MAX]
+        self.resent = {frame.seq for frame in again} if len(self.members) > 2 else set()
+        asked -= {frame.seq for frame in again}
         # 2
         new = fresh(self._allowance(token, len(again)))
         frames = again + [self.add(token.seq + place, each) for place, each in enumerate(new, 1)]
