@@ -109,6 +109,8 @@ class Run:
     incarnations: dict[str, list[Event]] = field(default_factory=lambda: defaultdict(list))
     """The events of each, in local order."""
     stays: list[Stay] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    """The incarnations that wrote anything."""
     ended: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The incarnations that failed, stopped, or were followed by another; by group those that only stopped there."""
 
@@ -206,8 +208,7 @@ class Run:
 
     def is_operational(self, identity: str, group: str) -> bool:
         """Whether an incarnation that wrote anything neither failed nor stopped, in this group or as a whole."""
-        is_known = identity in self.incarnations
-        return is_known and identity not in self.ended[""] and identity not in self.ended[group]
+        return identity in self.known and identity not in self.ended[""] and identity not in self.ended[group]
 
     # ---- precedes ----
 
@@ -264,6 +265,7 @@ class _Life:
             if self.identity:
                 self._end("start", "")
             self.identity, self.is_down = identity, False
+            self.run.known.add(identity)
         who = identity if self.members_have_incarnations else process
         stay = self.at.get(group)
         if kind == "config":
