@@ -3,20 +3,21 @@
 The rows can still be read: ids keep their form, and indexes are given anew in each process.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.verify.random_traces.draw import Draw
 
 Row = dict[str, Any]
+Mutation = Callable[[Draw, list[Row]], None]
 
 
-def mutated(draw: Draw, rows: list[Row]) -> list[Row]:
-    """The rows with one or two mutations, which the header names."""
+def mutated(draw: Draw, rows: list[Row], aimed: Sequence[Mutation] = ()) -> list[Row]:
+    """The rows with one or two mutations, which the header names; half of them those that are aimed at a model."""
     header, *events = [dict(row) for row in rows]
     names = []
     for _ in range(1 + draw.below(2)):
-        mutation = draw.one_of(MUTATIONS)
+        mutation = draw.one_of(aimed if aimed and draw.is_so(0.5) else MUTATIONS)
         if events:
             mutation(draw, events)
             names.append(mutation.__name__)
@@ -114,4 +115,4 @@ CHANGED = (
     *("client", "item", "mode", "counters", "group"),
 )
 
-MUTATIONS: list[Callable[[Draw, list[Row]], None]] = [drop, repeat, swap, move, swap_deliveries, lose, change, fail]
+MUTATIONS: list[Mutation] = [drop, repeat, swap, move, swap_deliveries, lose, change, fail]
