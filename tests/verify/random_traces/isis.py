@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.verify.random_traces.draw import GROUPS, NAMES, Draw
 from tests.verify.random_traces.log import Log
-from tests.verify.random_traces.mutations import mutated
+from tests.verify.random_traces.mutations import Mutation, is_beside, mutated, swap_deliveries
 from tests.verify.runs import in_runs
 
 Row = dict[str, Any]
@@ -19,7 +19,7 @@ def trace(seed: int) -> list[Row]:
     rows = _Isis(draw, f"isis {seed}").play()
     if draw.is_so(0.5):
         rows = in_runs(rows)
-    return mutated(draw, rows) if draw.is_so(0.75) else rows
+    return mutated(draw, rows, AIMED) if draw.is_so(0.75) else rows
 
 
 @dataclass(eq=False)
@@ -178,8 +178,10 @@ class _Isis:
         ordinal = None
         if message.is_agreed:
             group = next(group for group in self.groups if group.name == message.group)
-            if message not in group.order:
-                group.order.append(message)
+            before = {other for other in message.past if other.view == message.view and other.is_agreed}
+            for other in self.messages:  # not all of what precedes it need be for this process
+                if other not in group.order and (other is message or other in before):
+                    group.order.append(other)
             ordinal = group.order.index(message) if self.has_ordinals else None
         config = self.config(message.view)
         self.write(process, message.group, "deliver", message=message.id, config=config, ordinal=ordinal)
@@ -231,14 +233,16 @@ class _Isis:
         self.write(process, "", "start", recovered=False)
 
     def fail(self, process: _Process) -> None:
-        """What no other process that is up has delivered, or knows of, may be lost from some message on."""
+        """What no other process that is up knows of may be lost, from some message on; but nothing of views that it left."""
         views = list(process.at.values())
         config = self.config(self.draw.one_of(views)) if views and self.draw.is_so(0.5) else None
         self.write(process, "", "fail", config=config)
         process.is_up = False
         known = {message for other in self.processes if other.is_up for message in other.past}
         own = [message for message in self.messages if message.sender == process.identity and message not in known]
-        for message in own[self.draw.below(len(own) + 1) :]:
+        left = [place for place, message in enumerate(own) if process.at.get(message.group) != message.view]
+        kept = left[-1] + 1 if left else 0
+        for message in own[kept + self.draw.below(len(own) - kept + 1) :]:
             self.messages.remove(message)
             for group in self.groups:
                 group.order = [other for other in group.order if other is not message]
@@ -264,3 +268,17 @@ class _Isis:
 
     def write(self, process: _Process, group: str, event: str, **columns: Any) -> None:
         self.log.write(process.name, process.incarnation, group, event, **columns)
+
+
+# ---- what is done to them ----------------------------------------------------------------------
+
+
+def lose_of_failed(draw: Draw, rows: list[Row]) -> None:
+    """Nobody delivers a message of one that failed later."""
+    failed = [row for row in rows if row["event"] == "fail"]
+    if sends := [row for row in rows if row["event"] == "send" and any(is_beside(row, end) for end in failed)]:
+        lost = draw.one_of(sends)["message"]
+        rows[:] = [row for row in rows if row["event"] != "deliver" or row["message"] != lost]
+
+
+AIMED: list[Mutation] = [lose_of_failed, lose_of_failed, swap_deliveries]
