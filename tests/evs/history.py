@@ -14,7 +14,7 @@ Row = dict[str, Any]
 FAILURES = ("fail", "stop", "start")
 """What ends a stay as a failure does. A start, too: whoever starts again has failed, known or not."""
 
-VERBS = {"config": "installs", "send": "sends", "deliver": "delivers"}
+VERBS = {"config": "installs", "send": "sends", "deliver": "delivers", "safe": "is told safe"}
 
 
 class View(NamedTuple):
@@ -22,7 +22,8 @@ class View(NamedTuple):
 
     kind: str
     members: frozenset[str]
-    seq: int
+    seq: Any
+    """An integer, or None where the row has none."""
     primary: bool | None
     previous: str | None
 
@@ -182,8 +183,8 @@ class History:
         """The same, with all installations of one configuration merged into one node."""
         return self.graph(lambda event: installation(event.config) if event.kind == "config" else event)
 
-    def graph(self, node: Callable[[Event], Node]) -> Graph:
-        """Local order and send → deliver, among the nodes that events become."""
+    def graph(self, node: Callable[[Event], Node], more: Iterable[tuple[Node, Node]] = ()) -> Graph:
+        """Local order and send → deliver, and more edges, among the nodes that events become."""
         nodes = {event: node(event) for event in self.events}
         local = ((nodes[one], nodes[other]) for events in self.processes.values() for one, other in pairwise(events))
         causes = (
@@ -192,7 +193,7 @@ class History:
             for send in sends
             for delivery in self.deliveries.get(message, ())
         )
-        return Graph(nodes.values(), [*local, *causes])
+        return Graph(nodes.values(), [*local, *causes, *more])
 
 
 def installation(config: str) -> str:
@@ -252,7 +253,8 @@ def _read(history: History, group: str, process: str, rows: Iterable[Row]) -> No
 
 def _view(row: Row) -> View:
     kind = row.get("kind") or "regular"
-    return View(kind, frozenset(row["members"]), row["seq"], row.get("primary"), row.get("previous"))
+    members = frozenset(row.get("members") or ())
+    return View(kind, members, row.get("seq"), row.get("primary"), row.get("previous"))
 
 
 def messages(row: Row) -> list[str]:
