@@ -128,6 +128,6 @@ PROPERTIES = [
     Property("VSM-VIEW", agreement, no_views),
     Property("VSM-ORDER", one_sequence_of_messages, nothing("deliver")),
     Property("VSM-FIFO", in_the_order_of_its_sender, nothing("deliver")),
-    Property("VSM-WITHIN", in_the_view_of_the_send, nothing("send", "deliver", "safe")),
+    Property("VSM-WITHIN", in_the_view_of_the_send, nothing("send", "deliver", "safe", "fail", "stop")),
     Property("VSM-SAFE", safe_when_all_have_it, nothing("safe")),
 ]
