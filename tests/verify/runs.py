@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from covey.trace.schema import COUNTED
+
 Row = dict[str, Any]
 
 
@@ -16,7 +18,8 @@ def in_runs(rows: Iterable[Row]) -> list[Row]:
     found: list[Row] = []
     for row in rows:
         last = found[-1] if found else {}
-        if "message" in row and last.get("event") == row["event"] and row == _nth(last, last.get("count", 1)):
+        is_counted = row["event"] in COUNTED and last.get("event") == row["event"]
+        if is_counted and row == _nth(last, last.get("count", 1)):
             last["count"] = last.get("count", 1) + 1
         else:
             found.append(dict(row))

@@ -1,9 +1,10 @@
-"""What the judges share: a property as two questions, and the rows of a run as they are written out."""
+"""What judges share: a property as two questions, and the rows of a run by group and process."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tests.evs.judge import Violation
+from tests.verify.runs import written_out
 
 Row = dict[str, Any]
 
@@ -42,8 +43,7 @@ def without_evidence(properties: Iterable[Property], groups: Iterable[Any]) -> d
 
 def groups(rows: Iterable[Row]) -> Iterator[tuple[Row, dict[str, list[Row]]]]:
     """The header and, for each group, what its processes wrote, a row a message, in local order."""
-    ordered = sorted(rows, key=lambda row: (row["process"], row["index"]))
-    header, events = ordered[0], [one for row in ordered[1:] for one in written_out(row)]
+    header, *events = sorted(written_out(rows), key=lambda row: (row["process"], row["index"]))
     assert header["event"] == "run", "the process of a header sorts first"
     names = sorted({row["group"] for row in events if row["event"] not in WHOLE}) or [""]
     for name in names:
@@ -52,18 +52,6 @@ def groups(rows: Iterable[Row]) -> Iterator[tuple[Row, dict[str, list[Row]]]]:
             if row["group"] == name or (row["group"] == "" and row["event"] in WHOLE):
                 processes.setdefault(row["process"], []).append(row)
         yield header, processes
-
-
-def written_out(row: Row) -> Iterator[Row]:
-    """A row for each message that a row stands for."""
-    for k in range(row.get("count", 1)):
-        one = {name: value for name, value in row.items() if name != "count"}
-        for name in {"index", "ordinal", "number"} & one.keys():
-            one[name] += k
-        if "message" in one:
-            origin, _, number = one["message"].rpartition("/")
-            one["message"] = f"{origin}/{int(number) + k}"
-        yield one
 
 
 def process_of(message: str) -> str:
