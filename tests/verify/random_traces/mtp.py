@@ -48,13 +48,13 @@ class Web:
     def step(self) -> None:
         member = self.draw.one(self.members)
         what = self.draw.below(100)
-        if what < 4:
+        if what < 7:
             self.leave_or_join(member)
-        elif what < 10:
+        elif what < 13:
             self.rate(member)
-        elif what < 16:
+        elif what < 21:
             self.state(member)
-        elif what < 35:
+        elif what < 38:
             self.send(member)
         elif what < 60:
             self.decide()
@@ -99,9 +99,7 @@ class Web:
             at_most -= 1
 
     def leave_or_join(self, member: Member) -> None:
-        if not member.is_in:
-            self.join(member)
-        elif self.draw.chance(0.3):
+        if not member.is_in or self.draw.chance(0.3):
             self.join(member)
         else:
             member.is_in = False
@@ -117,10 +115,16 @@ class Web:
         member.pen.write("config", config=f"join {self.joins}", ordinal=self.end, master=masters)
         member.counts = all(number in self.fates for number in range(self.start, self.end)) and self.draw.chance(0.8)
         if member.counts:
+            if self.master not in self.members:
+                self.master.next, self.master.counts = self.end, True
+            for other in self.draw.some([*self.members, self.master]):
+                self.deliver(other, at_most=len(self.messages))
+                self.state(other)
             self.state(member)
 
     def state(self, member: Member) -> None:
-        if member.is_in and member.counts:
+        """Written down where it is known: by members that were given it, and by a master that is none."""
+        if member.counts and (member.is_in or member not in self.members):
             past = [number for number in range(self.start, member.next) if self.fates[number] == "accept"]
             digest = f"#{sum((place + 1) * number for place, number in enumerate(past)) % 97}"
             member.pen.write("state", position=len(past), digest=digest)
