@@ -68,7 +68,7 @@ def trace_of(model: str, pens: Iterable[Pen], complete: bool, healed: bool, **co
 
 def finished(draw: Draw, rows: list[Row], is_spoiled: bool) -> list[Row]:
     """The trace as it is given out: spoiled or not, and half of them with a row for many messages."""
-    for _ in range(1 + draw.below(2) if is_spoiled else 0):
+    for _ in range(1 + draw.below(3) if is_spoiled else 0):
         spoil(draw, rows)
     return in_runs(rows) if draw.chance(0.5) else rows
 
@@ -104,9 +104,9 @@ def spoil(draw: Draw, rows: list[Row]) -> None:
         return
     way = draw.below(6)
     if way == 0:
-        rows.pop(1 + draw.below(len(rows) - 1))
+        rows.pop(_place(draw, rows))
     elif way == 1:
-        place = 1 + draw.below(len(rows) - 1)
+        place = _place(draw, rows)
         rows.insert(place, dict(rows[place]))
     elif way == 2:
         _swap(draw, rows)
@@ -115,9 +115,15 @@ def spoil(draw: Draw, rows: list[Row]) -> None:
     _number_again(rows)
 
 
+def _place(draw: Draw, rows: list[Row]) -> int:
+    """Where some row is; each kind of event comes up as often as any other."""
+    kind = draw.one(sorted({row["event"] for row in rows[1:]}))
+    return draw.one([place for place, row in enumerate(rows) if row["event"] == kind])
+
+
 def _swap(draw: Draw, rows: list[Row]) -> None:
     """Two rows of one incarnation, mostly neighbours."""
-    one = 1 + draw.below(len(rows) - 1)
+    one = _place(draw, rows)
     other = one + 1 + draw.below(1 if draw.chance(0.6) else 4)
     if other < len(rows) and (rows[one]["process"], rows[one]["incarnation"]) == (
         rows[other]["process"],
