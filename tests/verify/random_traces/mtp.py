@@ -3,7 +3,8 @@ members that join, learn the fates, deliver, fail and join again."""
 
 from collections import defaultdict
 
-from tests.verify.random_traces.tiny import GROUPS, Draw, Pen, Row, finished, trace_of
+from tests.verify.random_traces.draw import GROUPS, Draw
+from tests.verify.random_traces.tiny import Pen, Row, finished, odd_names, part_of, trace_of
 
 
 class Member:
@@ -21,23 +22,23 @@ class Member:
 class Web:
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
-        group = draw.one(GROUPS)
-        master, *names = draw.names(3 + draw.below(2))
+        group = draw.one_of(["", *GROUPS])
+        master, *names = odd_names(draw, 3 + draw.below(2))
         self.master = Member(master, group)
         self.members = [Member(name, group) for name in names]
-        if draw.chance(0.3):
+        if draw.is_so(0.3):
             self.members.append(self.master)
-        self.start = draw.one([0, 1, 65534])
+        self.start = draw.one_of([0, 1, 65534])
         self.messages: list[str] = []
         """In the order of their numbers."""
         self.fates: dict[int, str] = {}
         """By number: accept or reject."""
         self.numbers: dict[str, int] = defaultdict(int)
         self.joins = 0
-        self.tells_numbers = draw.chance(0.8)
-        self.tells_fates = draw.chance(0.7)
+        self.tells_numbers = draw.is_so(0.8)
+        self.tells_fates = draw.is_so(0.7)
         for member in self.members:
-            if draw.chance(0.8):
+            if draw.is_so(0.8):
                 self.join(member)
 
     @property
@@ -46,7 +47,7 @@ class Web:
         return self.start + len(self.messages)
 
     def step(self) -> None:
-        member = self.draw.one(self.members)
+        member = self.draw.one_of(self.members)
         what = self.draw.below(100)
         if what < 7:
             self.leave_or_join(member)
@@ -76,17 +77,17 @@ class Web:
         """Mostly the oldest."""
         undecided = [number for number in range(self.start, self.end) if number not in self.fates]
         for number in undecided[: 1 + self.draw.below(4)]:
-            if self.draw.chance(0.9):
-                self.fates[number] = "reject" if self.draw.chance(0.15) else "accept"
+            if self.draw.is_so(0.9):
+                self.fates[number] = "reject" if self.draw.is_so(0.15) else "accept"
                 self.tell(self.master, number)
 
     def tell(self, member: Member, number: int) -> None:
-        is_told = self.fates[number] == "accept" or self.draw.chance(0.5)
+        is_told = self.fates[number] == "accept" or self.draw.is_so(0.5)
         message = {"message": self.messages[number - self.start]} if is_told else {}
         member.pen.write(self.fates[number], **message, number=number)
 
     def learn(self, member: Member) -> None:
-        while member.is_in and member is not self.master and member.learned in self.fates and self.draw.chance(0.7):
+        while member.is_in and member is not self.master and member.learned in self.fates and self.draw.is_so(0.7):
             self.tell(member, member.learned)
             member.learned += 1
 
@@ -99,11 +100,11 @@ class Web:
             at_most -= 1
 
     def leave_or_join(self, member: Member) -> None:
-        if not member.is_in or self.draw.chance(0.3):
+        if not member.is_in or self.draw.is_so(0.3):
             self.join(member)
         else:
             member.is_in = False
-            member.pen.write(self.draw.one(["fail", "stop"]))
+            member.pen.write(self.draw.one_of(["fail", "stop"]))
             member.pen.incarnation += 1
             member.pen.write("start", recovered=False)
 
@@ -111,13 +112,13 @@ class Web:
         """From the next number on; with the state if all before is decided."""
         member.is_in, member.next, member.learned, self.joins = True, self.end, self.end, self.joins + 1
         master = self.master.pen.process
-        masters = [master] if self.draw.chance(0.3) else master
+        masters = [master] if self.draw.is_so(0.3) else master
         member.pen.write("config", config=f"join {self.joins}", ordinal=self.end, master=masters)
-        member.counts = all(number in self.fates for number in range(self.start, self.end)) and self.draw.chance(0.8)
+        member.counts = all(number in self.fates for number in range(self.start, self.end)) and self.draw.is_so(0.8)
         if member.counts:
             if self.master not in self.members:
                 self.master.next, self.master.counts = self.end, True
-            for other in self.draw.some([*self.members, self.master]):
+            for other in part_of(self.draw, [*self.members, self.master]):
                 self.deliver(other, at_most=len(self.messages))
                 self.state(other)
             self.state(member)
@@ -157,9 +158,9 @@ def _trace(seed: int, is_spoiled: bool) -> list[Row]:
     web = Web(draw)
     for _ in range(10 + draw.below(60)):
         web.step()
-    is_at_rest = draw.chance(0.5)
+    is_at_rest = draw.is_so(0.5)
     if is_at_rest:
         web.settle()
     pens = list(dict.fromkeys([web.master.pen, *(member.pen for member in web.members)]))
-    rows = trace_of("mtp", pens, complete=is_at_rest, healed=is_at_rest or draw.chance(0.3))
-    return finished(draw, rows, is_spoiled)
+    rows = trace_of("mtp", pens, complete=is_at_rest, healed=is_at_rest or draw.is_so(0.3))
+    return finished(draw, rows, f"mtp {seed}", is_spoiled)

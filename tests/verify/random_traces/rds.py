@@ -7,17 +7,19 @@ apply and answer when they like.
 from collections import defaultdict
 from dataclasses import dataclass
 
-from tests.verify.random_traces.tiny import GROUPS, Draw, Pen, Row, finished, trace_of
+from tests.verify.random_traces.draw import GROUPS, Draw
+from tests.verify.random_traces.tiny import Pen, Row, finished, odd_names, part_of, trace_of
 
 
 @dataclass
 class Request:
     id: str
     server: "Server"
-    incarnation: int
     client: str
     op: str
     body: str
+    witnessed: int
+    """The position that its client had been told of."""
     sent_in: int = 0
     """The view; 0 before."""
     is_done: bool = False
@@ -50,18 +52,18 @@ class Server:
 class Service:
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
-        group = draw.one(GROUPS)
-        self.servers = [Server(name, group) for name in draw.names(2 + draw.below(3))]
+        group = draw.one_of(["", *GROUPS])
+        self.servers = [Server(name, group) for name in odd_names(draw, 2 + draw.below(3))]
         self.views: list[list[Server]] = [[]]
         self.history: list[Request] = []
         self.open: list[Request] = []
         self.turns: list[Turn] = []
         self.counters: dict[int, int] = defaultdict(int)
-        self.tells_turns = draw.chance(0.7)
+        self.tells_turns = draw.is_so(0.7)
         self.clients = self.requests = 0
         for server in self.servers:
             self.new_client(server)
-            if draw.chance(0.5):
+            if draw.is_so(0.5):
                 self.new_client(server)
         self.form(self.servers)
 
@@ -81,7 +83,7 @@ class Service:
             server.view, names = view, [member.name for member in members]
             server.pen.write("config", config=self.config(view), members=names, seq=view, primary=self.is_primary(view))
             own = any(request.server is server for request in self.open if request.is_done)
-            if known > server.applied + 1 and not own and self.draw.chance(0.2):
+            if known > server.applied + 1 and not own and self.draw.is_so(0.2):
                 server.applied = known
                 server.pen.write("state", position=known, digest=f"#{known}")
             server.known = known
@@ -94,7 +96,7 @@ class Service:
     def part(self) -> None:
         """Any part of those that are up, and the rest, into views of their own."""
         up = [server for server in self.servers if server.is_up]
-        some = self.draw.some(up, 0.7) if up else []
+        some = part_of(self.draw, up, 0.7) if up else []
         for members in (some, [server for server in up if server not in some]):
             if members:
                 self.form(members)
@@ -102,7 +104,7 @@ class Service:
     def fail_or_start(self, server: Server) -> None:
         if server.is_up:
             server.is_up, server.view = False, 0
-            server.pen.write(self.draw.one(["fail", "stop"]))
+            server.pen.write(self.draw.one_of(["fail", "stop"]))
             self.open = [request for request in self.open if request.server is not server]
             self.turns = [turn for turn in self.turns if turn.server is not server]
             server.last.clear()
@@ -111,7 +113,7 @@ class Service:
 
     def start(self, server: Server) -> None:
         server.is_up, server.pen.incarnation = True, server.pen.incarnation + 1
-        is_recovered = self.draw.chance(0.5)
+        is_recovered = self.draw.is_so(0.5)
         server.pen.write("start", recovered=is_recovered)
         if not is_recovered:
             server.applied = server.known = 0
@@ -129,14 +131,15 @@ class Service:
         if not (server.is_up and free):
             return
         self.requests += 1
-        op = self.draw.one(["update", "query"])
+        op = self.draw.one_of(["update", "query"])
         kind = self.draw.below(10)
-        key = self.draw.one(["k", "l/1"])
+        key = self.draw.one_of(["k", "l/1"])
         if op == "update":
-            body = f"increment {key}" if kind == 0 else f"set {key} {self.draw.one(['1', '2', 'a b'])}"
+            body = f"increment {key}" if kind == 0 else f"set {key} {self.draw.one_of(['1', '2', 'a b'])}"
         else:
             body = "all" if kind < 3 else f"get {key}"
-        request = Request(f"r{self.requests}", server, server.pen.incarnation, self.draw.one(free), op, body)
+        client = self.draw.one_of(free)
+        request = Request(f"r{self.requests}", server, client, op, body, server.last[client])
         self.open.append(request)
         server.pen.write("request", request=request.id, client=request.client, op=op, body=body)
 
@@ -177,10 +180,9 @@ class Service:
 
     def answer(self, turn: Turn) -> None:
         server, request = turn.server, turn.request
-        witnessed = request.server.last.get(request.client, 0)
-        while server.applied < min(witnessed, server.known):
+        while server.applied < min(request.witnessed, server.known):
             self.apply(server)
-        if server.applied < witnessed:
+        if server.applied < request.witnessed:
             return
         self.turns.remove(turn)
         told = {"turn": turn.number} if self.tells_turns else {}
@@ -215,7 +217,7 @@ class Service:
             server.pen.write("state", counters=counters)
 
     def step(self) -> None:
-        server = self.draw.one(self.servers)
+        server = self.draw.one_of(self.servers)
         what = self.draw.below(100)
         if what < 3:
             self.fail_or_start(server)
@@ -227,11 +229,11 @@ class Service:
             self.ask(server)
         elif what < 60:
             if self.open:
-                self.send(self.draw.one(self.open))
+                self.send(self.draw.one_of(self.open))
         elif what < 80:
             self.apply(server)
         elif self.turns:
-            self.answer(self.draw.one(self.turns))
+            self.answer(self.draw.one_of(self.turns))
 
     def settle(self, is_healed: bool) -> None:
         """Let everything be done that can be done."""
@@ -240,7 +242,7 @@ class Service:
                 self.start(server)
         if is_healed:
             self.form(self.servers)
-        elif self.draw.chance(0.5):
+        elif self.draw.is_so(0.5):
             self.part()
         for request in list(self.open):
             self.send(request)
@@ -266,9 +268,9 @@ def _trace(seed: int, is_spoiled: bool) -> list[Row]:
     service = Service(draw)
     for _ in range(10 + draw.below(60)):
         service.step()
-    complete, healed = draw.chance(0.6), draw.chance(0.6)
+    complete, healed = draw.is_so(0.6), draw.is_so(0.6)
     if complete:
         service.settle(healed)
     names = [server.name for server in service.servers]
     rows = trace_of("rds", [server.pen for server in service.servers], complete, healed, universe=names)
-    return finished(draw, rows, is_spoiled)
+    return finished(draw, rows, f"rds {seed}", is_spoiled)

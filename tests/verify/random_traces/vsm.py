@@ -3,16 +3,17 @@ fail and start again."""
 
 from collections import defaultdict
 
-from tests.verify.random_traces.tiny import GROUPS, Draw, Pen, Row, finished, trace_of
+from tests.verify.random_traces.draw import GROUPS, Draw
+from tests.verify.random_traces.tiny import Pen, Row, finished, odd_names, part_of, trace_of
 
 
 class Machine:
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
-        group = draw.one(GROUPS)
-        self.pens = {name: Pen(name, group) for name in draw.names(2 + draw.below(3))}
+        group = draw.one_of(["", *GROUPS])
+        self.pens = {name: Pen(name, group) for name in odd_names(draw, 2 + draw.below(3))}
         names = list(self.pens)
-        self.prefix = draw.one(["", "v ", "g/"])
+        self.prefix = draw.one_of(["", "v ", "g/"])
         self.created = [(1, names)]
         self.view: dict[str, int] = {}
         """Of those that are up and have one."""
@@ -23,18 +24,18 @@ class Machine:
         self.received: dict[tuple[str, int], int] = defaultdict(int)
         self.told: dict[tuple[str, int], int] = defaultdict(int)
         for name in names:
-            if draw.chance(0.9):
+            if draw.is_so(0.9):
                 self.new_view(name)
 
     def step(self) -> None:
-        process = self.draw.one(list(self.pens))
+        process = self.draw.one_of(list(self.pens))
         view = self.view.get(process)
         what = self.draw.below(100)
         if what < 1:
             self.fail_or_start(process, view)
         elif what < 3:
             seq = self.created[-1][0] + 1 + self.draw.below(2)
-            self.created.append((seq, self.draw.some(list(self.pens), 0.7)))
+            self.created.append((seq, part_of(self.draw, list(self.pens), 0.7)))
         elif what < 8:
             self.new_view(process)
         elif view is None:
@@ -53,7 +54,7 @@ class Machine:
 
     def new_view(self, process: str) -> None:
         for seq, members in self.created:
-            if process in members and seq > self.highest[process] and self.draw.chance(0.7):
+            if process in members and seq > self.highest[process] and self.draw.is_so(0.7):
                 self.highest[process] = self.view[process] = seq
                 self.pens[process].write("config", config=self.config(seq), kind="regular", members=members, seq=seq)
                 return
@@ -87,10 +88,10 @@ class Machine:
         pen = self.pens[process]
         if view is not None:
             del self.view[process]
-            where = {"config": self.config(view)} if self.draw.chance(0.5) else {}
-            pen.write(self.draw.one(["fail", "stop"]), **where)
+            where = {"config": self.config(view)} if self.draw.is_so(0.5) else {}
+            pen.write(self.draw.one_of(["fail", "stop"]), **where)
             pen.incarnation += 1
-            pen.write("start", recovered=self.draw.chance(0.5))
+            pen.write("start", recovered=self.draw.is_so(0.5))
 
 
 def trace(seed: int) -> list[Row]:
@@ -108,5 +109,5 @@ def _trace(seed: int, is_spoiled: bool) -> list[Row]:
     machine = Machine(draw)
     for _ in range(30 + draw.below(90)):
         machine.step()
-    rows = trace_of("vsm", machine.pens.values(), complete=draw.chance(0.5), healed=draw.chance(0.5))
-    return finished(draw, rows, is_spoiled)
+    rows = trace_of("vsm", machine.pens.values(), complete=draw.is_so(0.5), healed=draw.is_so(0.5))
+    return finished(draw, rows, f"vsm {seed}", is_spoiled)
