@@ -7,12 +7,12 @@ prefix of what another has, the longest is what is known of it.
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations
-from typing import Any
 
 from tests.evs.history import Event, History, histories, origin
 from tests.evs.judge import Violation
 from tests.evs.judge_both import agreement, delivered_once, in_the_last_installed, is_later, unsent
 from tests.verify.judges.property import Property, Row, is_prefix, process_of, violations, without_evidence
+from tests.verify.judges.rows_of import rows_of
 
 
 def judge(rows: list[Row]) -> list[Violation]:
@@ -117,17 +117,10 @@ def no_views(history: History) -> str:
     return ""
 
 
-def nothing(*kinds: str) -> Any:
-    def lacks(history: History) -> str:
-        return "" if any(event.kind in kinds for event in history.events) else f"no {' or '.join(kinds)} rows"
-
-    return lacks
-
-
 PROPERTIES = [
     Property("VSM-VIEW", agreement, no_views),
-    Property("VSM-ORDER", one_sequence_of_messages, nothing("deliver")),
-    Property("VSM-FIFO", in_the_order_of_its_sender, nothing("deliver")),
-    Property("VSM-WITHIN", in_the_view_of_the_send, nothing("send", "deliver", "safe", "fail", "stop")),
-    Property("VSM-SAFE", safe_when_all_have_it, nothing("safe")),
+    Property("VSM-ORDER", one_sequence_of_messages, rows_of("deliver")),
+    Property("VSM-FIFO", in_the_order_of_its_sender, rows_of("deliver")),
+    Property("VSM-WITHIN", in_the_view_of_the_send, rows_of("send", "deliver", "safe", "fail", "stop")),
+    Property("VSM-SAFE", safe_when_all_have_it, rows_of("safe")),
 ]
