@@ -98,7 +98,7 @@ def test_a_violation_says_who_did_what() -> None:
 
 
 @pytest.mark.parametrize("model", ["evs", "vs", "mtp", "vsm", "rds"])
-def test_what_is_spoiled_was_good(model: str) -> None:
+def test_what_is_mutated_was_good(model: str) -> None:
     judge = import_module(f"tests.verify.judges.{model}")
     random = import_module(f"tests.verify.random_traces.{model}")
     for seed in range(300):

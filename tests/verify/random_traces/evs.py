@@ -8,7 +8,7 @@ configuration.
 from collections import defaultdict
 
 from tests.verify.random_traces.draw import GROUPS, Draw
-from tests.verify.random_traces.tiny import Pen, Row, finished, odd_names, part_of, trace_of
+from tests.verify.random_traces.tiny import Pen, Row, finished, odd_names, part_of, trace_of, turn_primary
 
 
 class Ring:
@@ -167,16 +167,16 @@ class World:
 
 
 def trace(seed: int) -> list[Row]:
-    """The rows of one run; two of three are spoiled."""
+    """The rows of one run; two of three are mutated."""
     return _trace(seed, seed % 3 != 0)
 
 
 def good(seed: int) -> list[Row]:
     """The rows of one run that nothing is wrong with."""
-    return _trace(seed, is_spoiled=False)
+    return _trace(seed, is_mutated=False)
 
 
-def _trace(seed: int, is_spoiled: bool) -> list[Row]:
+def _trace(seed: int, is_mutated: bool) -> list[Row]:
     draw = Draw(seed)
     world = World(draw)
     for _ in range(10 + draw.below(70)):
@@ -185,4 +185,4 @@ def _trace(seed: int, is_spoiled: bool) -> list[Row]:
     if complete:
         world.settle(healed)
     rows = trace_of("evs", [process.pen for process in world.processes], complete, healed)
-    return finished(draw, rows, f"evs {seed}", is_spoiled)
+    return finished(draw, rows, f"evs {seed}", is_mutated, [turn_primary])

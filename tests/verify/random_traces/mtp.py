@@ -4,6 +4,7 @@ members that join, learn the fates, deliver, fail and join again."""
 from collections import defaultdict
 
 from tests.verify.random_traces.draw import GROUPS, Draw
+from tests.verify.random_traces.mutations import Mutation
 from tests.verify.random_traces.tiny import Pen, Row, finished, odd_names, part_of, trace_of
 
 
@@ -144,16 +145,16 @@ class Web:
 
 
 def trace(seed: int) -> list[Row]:
-    """The rows of one run; two of three are spoiled."""
+    """The rows of one run; two of three are mutated."""
     return _trace(seed, seed % 3 != 0)
 
 
 def good(seed: int) -> list[Row]:
     """The rows of one run that nothing is wrong with."""
-    return _trace(seed, is_spoiled=False)
+    return _trace(seed, is_mutated=False)
 
 
-def _trace(seed: int, is_spoiled: bool) -> list[Row]:
+def _trace(seed: int, is_mutated: bool) -> list[Row]:
     draw = Draw(seed)
     web = Web(draw)
     for _ in range(10 + draw.below(60)):
@@ -163,4 +164,33 @@ def _trace(seed: int, is_spoiled: bool) -> list[Row]:
         web.settle()
     pens = list(dict.fromkeys([web.master.pen, *(member.pen for member in web.members)]))
     rows = trace_of("mtp", pens, complete=is_at_rest, healed=is_at_rest or draw.is_so(0.3))
-    return finished(draw, rows, f"mtp {seed}", is_spoiled)
+    return finished(draw, rows, f"mtp {seed}", is_mutated, AIMED)
+
+
+# ---- mutations ---------------------------------------------------------------------------------
+
+
+def misjudge(draw: Draw, rows: list[Row]) -> None:
+    """A verdict is the other one."""
+    if verdicts := [row for row in rows if row["event"] in ("accept", "reject")]:
+        row = draw.one_of(verdicts)
+        row["event"] = "reject" if row["event"] == "accept" else "accept"
+
+
+def misremember(draw: Draw, rows: list[Row]) -> None:
+    """All states that a member writes down after one are others."""
+    if states := [row for row in rows if "digest" in row]:
+        first = draw.one_of(states)
+        for row in states[states.index(first) :]:
+            if row["process"] == first["process"]:
+                row["digest"] += "'"
+
+
+def hurry(draw: Draw, rows: list[Row]) -> None:
+    """A producer sends more than its window, or just as much."""
+    if counted := [row for row in rows if "counters" in row]:
+        row = draw.one_of(counted)
+        row["counters"] = {**row["counters"], "sent": row["counters"]["window"] + draw.below(3)}
+
+
+AIMED: list[Mutation] = [misjudge, misremember, hurry]

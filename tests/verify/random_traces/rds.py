@@ -8,7 +8,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from tests.verify.random_traces.draw import GROUPS, Draw
-from tests.verify.random_traces.tiny import Pen, Row, finished, odd_names, part_of, trace_of
+from tests.verify.random_traces.mutations import Mutation
+from tests.verify.random_traces.tiny import Pen, Row, finished, odd_names, part_of, trace_of, turn_primary
 
 
 @dataclass
@@ -254,16 +255,16 @@ class Service:
 
 
 def trace(seed: int) -> list[Row]:
-    """The rows of one run; two of three are spoiled."""
+    """The rows of one run; two of three are mutated."""
     return _trace(seed, seed % 3 != 0)
 
 
 def good(seed: int) -> list[Row]:
     """The rows of one run that nothing is wrong with."""
-    return _trace(seed, is_spoiled=False)
+    return _trace(seed, is_mutated=False)
 
 
-def _trace(seed: int, is_spoiled: bool) -> list[Row]:
+def _trace(seed: int, is_mutated: bool) -> list[Row]:
     draw = Draw(seed)
     service = Service(draw)
     for _ in range(10 + draw.below(60)):
@@ -273,4 +274,35 @@ def _trace(seed: int, is_spoiled: bool) -> list[Row]:
         service.settle(healed)
     names = [server.name for server in service.servers]
     rows = trace_of("rds", [server.pen for server in service.servers], complete, healed, universe=names)
-    return finished(draw, rows, f"rds {seed}", is_spoiled)
+    return finished(draw, rows, f"rds {seed}", is_mutated, AIMED)
+
+
+# ---- mutations ---------------------------------------------------------------------------------
+
+
+def exchange_updates(draw: Draw, rows: list[Row]) -> None:
+    """A server applies two updates the other way round."""
+    applied = [row for row in rows if row["event"] == "apply"]
+    if applied:
+        one = draw.one_of(applied)
+        other = draw.one_of([row for row in applied if row["process"] == one["process"]])
+        for name in ("request", "client"):
+            one[name], other[name] = other[name], one[name]
+
+
+def lose_replies(draw: Draw, rows: list[Row]) -> None:
+    """A client gets no replies any more."""
+    if replies := [row for row in rows if row["event"] == "reply"]:
+        client = draw.one_of(replies)["client"]
+        rows[:] = [row for row in rows if row["event"] != "reply" or row["client"] != client]
+
+
+def miscount(draw: Draw, rows: list[Row]) -> None:
+    """A counter goes ahead, or stays behind."""
+    if counted := [row for row in rows if "counters" in row]:
+        row = draw.one_of(counted)
+        name = draw.one_of(sorted(row["counters"]))
+        row["counters"] = {**row["counters"], name: max(0, row["counters"][name] + draw.one_of([-1, 1, 2]))}
+
+
+AIMED: list[Mutation] = [exchange_updates, lose_replies, miscount, turn_primary]

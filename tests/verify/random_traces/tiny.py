@@ -1,9 +1,10 @@
-"""What random tiny traces are made with: odd names, a pen for each process, and what spoils a trace."""
+"""What random tiny traces are made with: odd names, a pen for each process, and mutations."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from tests.verify.random_traces.draw import NAMES, Draw
+from tests.verify.random_traces.mutations import Mutation, is_beside, mutated
 from tests.verify.runs import in_runs
 
 Row = dict[str, Any]
@@ -48,100 +49,81 @@ def trace_of(model: str, pens: Iterable[Pen], complete: bool, healed: bool, **co
     return [header, *(row for pen in pens for row in pen.rows)]
 
 
-def finished(draw: Draw, rows: list[Row], name: str, is_spoiled: bool) -> list[Row]:
-    """The trace as it is given out: with what was done to it in a column `mutation` of the header, and in half of the
-    cases with rows for many messages."""
-    ways = [spoil(draw, rows) for _ in range(1 + draw.below(4) if is_spoiled else 0)]
-    if any(ways):
-        rows[0]["mutation"] = ", ".join(filter(None, ways))
+def finished(draw: Draw, rows: list[Row], name: str, is_mutated: bool, aimed: Sequence[Mutation] = ()) -> list[Row]:
+    """The trace as it is given out, in half of the cases with rows for many messages."""
     for row in rows:
         row["run"] = name
+    for _ in range(1 + draw.below(3) if is_mutated else 0):
+        rows = mutated(draw, rows, [*EVEN, *aimed, *aimed])
     return in_runs(rows) if draw.is_so(0.5) else rows
 
 
-# ---- what spoils a trace -----------------------------------------------------------------------
-
-CHANGED = (
-    "message",
-    "config",
-    "ordinal",
-    "number",
-    "position",
-    "seq",
-    "members",
-    "primary",
-    "previous",
-    "kind",
-    "service",
-    "result",
-    "turn",
-    "digest",
-    "counters",
-    "request",
-    "body",
-    "client",
-    "recovered",
-)
+# ---- mutations that find what is rare as often as what is frequent -----------------------------
 
 
-def spoil(draw: Draw, rows: list[Row]) -> str:
-    """Change one thing, and say which; what the strict reader asks for remains."""
-    if len(rows) < 3:
-        return ""
-    way = draw.one_of([_drop, _repeat, _swap, _change, _change, _change])
-    way(draw, rows)
-    _number_again(rows)
-    return way.__name__.strip("_")
+def drop_one_of_a_kind(draw: Draw, rows: list[Row]) -> None:
+    del rows[place(draw, rows)]
 
 
-def _drop(draw: Draw, rows: list[Row]) -> None:
-    rows.pop(_place(draw, rows))
+def repeat_one_of_a_kind(draw: Draw, rows: list[Row]) -> None:
+    repeated = place(draw, rows)
+    rows.insert(repeated, dict(rows[repeated]))
 
 
-def _repeat(draw: Draw, rows: list[Row]) -> None:
-    place = _place(draw, rows)
-    rows.insert(place, dict(rows[place]))
+def swap_with_the_next(draw: Draw, rows: list[Row]) -> None:
+    """Of its incarnation."""
+    one = place(draw, rows)
+    if one + 1 < len(rows) and is_beside(rows[one], rows[one + 1]):
+        rows[one], rows[one + 1] = rows[one + 1], rows[one]
 
 
-def _place(draw: Draw, rows: list[Row]) -> int:
-    """Where some row is; each kind of event comes up as often as any other."""
-    kind = draw.one_of(sorted({row["event"] for row in rows[1:]}))
+def place(draw: Draw, rows: list[Row]) -> int:
+    """That of some row: first the kind of event is drawn."""
+    kind = draw.one_of(sorted({row["event"] for row in rows}))
     return draw.one_of([place for place, row in enumerate(rows) if row["event"] == kind])
 
 
-def _swap(draw: Draw, rows: list[Row]) -> None:
-    """Two rows of one incarnation, mostly neighbours."""
-    one = _place(draw, rows)
-    other = one + 1 + draw.below(1 if draw.is_so(0.6) else 4)
-    if other < len(rows) and (rows[one]["process"], rows[one]["incarnation"]) == (
-        rows[other]["process"],
-        rows[other]["incarnation"],
-    ):
-        rows[one], rows[other] = rows[other], rows[one]
+def change_a_column(draw: Draw, rows: list[Row]) -> None:
+    """A number by one or two, anything to what some other row says there: first the column is drawn."""
+    names = sorted({name for row in rows for name in row.keys() - KEPT})
+    if names:
+        name = draw.one_of(names)
+        having = [row for row in rows if name in row]
+        row = draw.one_of(having)
+        row[name] = another(draw, row[name], draw.one_of(having)[name])
 
 
-def _change(draw: Draw, rows: list[Row]) -> None:
-    """A column of some row: a number by one or two, anything to what some other row says there."""
-    name = draw.one_of(sorted({name for row in rows[1:] for name in row.keys() & set(CHANGED)} or {"event"}))
-    having = [row for row in rows[1:] if name in row]
-    if name == "event":
-        return
-    row, other = draw.one_of(having), draw.one_of(having)
-    if name == "counters":
-        counter = draw.one_of(sorted(row[name]))
-        row[name] = {**row[name], counter: max(0, row[name][counter] + draw.one_of([-2, -1, 1, 2]))}
-    elif isinstance(row[name], bool):
-        row[name] = not row[name]
-    elif isinstance(row[name], int) and draw.is_so(0.5):
-        row[name] = max(0, row[name] + draw.one_of([-2, -1, 1, 2]))
-    elif name == "members" and draw.is_so(0.5) and len(row[name]) > 1:
-        row[name] = [member for member in row[name] if member != draw.one_of(row[name])]
-    else:
-        row[name] = other[name]
+KEPT = {"run", "process", "incarnation", "index", "time_ns", "group", "event", "master", "op"}
 
 
-def _number_again(rows: list[Row]) -> None:
-    index: dict[str, int] = {}
-    for row in rows[1:]:
-        row["index"] = index.get(row["process"], -1) + 1
-        index[row["process"]] = row["index"]
+def another(draw: Draw, value: Any, other: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int) and draw.is_so(0.5):
+        return max(0, value + draw.one_of([-2, -1, 1, 2]))
+    if isinstance(value, dict):
+        name = draw.one_of(sorted(value))
+        return {**value, name: max(0, value[name] + draw.one_of([-2, -1, 1, 2]))}
+    if isinstance(value, list) and len(value) > 1 and draw.is_so(0.5):
+        gone = draw.one_of(value)
+        return [each for each in value if each != gone]
+    return other
+
+
+def turn_primary(draw: Draw, rows: list[Row]) -> None:
+    """All installations of one configuration say of it what they did not say: that it is primary, or that it is not."""
+    if installed := [row for row in rows if "primary" in row]:
+        config, is_primary = draw.one_of([(row["config"], row["primary"]) for row in installed])
+        for row in installed:
+            if row["config"] == config:
+                row["primary"] = not is_primary
+
+
+EVEN: list[Mutation] = [
+    drop_one_of_a_kind,
+    repeat_one_of_a_kind,
+    swap_with_the_next,
+    change_a_column,
+    change_a_column,
+    change_a_column,
+]

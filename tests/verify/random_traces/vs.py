@@ -135,16 +135,16 @@ class World:
 
 
 def trace(seed: int) -> list[Row]:
-    """The rows of one run; two of three are spoiled."""
+    """The rows of one run; two of three are mutated."""
     return _trace(seed, seed % 3 != 0)
 
 
 def good(seed: int) -> list[Row]:
     """The rows of one run that nothing is wrong with."""
-    return _trace(seed, is_spoiled=False)
+    return _trace(seed, is_mutated=False)
 
 
-def _trace(seed: int, is_spoiled: bool) -> list[Row]:
+def _trace(seed: int, is_mutated: bool) -> list[Row]:
     draw = Draw(seed)
     world = World(draw)
     for _ in range(10 + draw.below(60)):
@@ -153,4 +153,4 @@ def _trace(seed: int, is_spoiled: bool) -> list[Row]:
     if complete:
         world.settle()
     rows = trace_of("vs", [process.pen for process in world.processes], complete, healed=draw.is_so(0.5))
-    return finished(draw, rows, f"vs {seed}", is_spoiled)
+    return finished(draw, rows, f"vs {seed}", is_mutated)

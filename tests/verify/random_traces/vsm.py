@@ -95,19 +95,19 @@ class Machine:
 
 
 def trace(seed: int) -> list[Row]:
-    """The rows of one run; two of three are spoiled."""
+    """The rows of one run; two of three are mutated."""
     return _trace(seed, seed % 3 != 0)
 
 
 def good(seed: int) -> list[Row]:
     """The rows of one run that nothing is wrong with."""
-    return _trace(seed, is_spoiled=False)
+    return _trace(seed, is_mutated=False)
 
 
-def _trace(seed: int, is_spoiled: bool) -> list[Row]:
+def _trace(seed: int, is_mutated: bool) -> list[Row]:
     draw = Draw(seed)
     machine = Machine(draw)
     for _ in range(30 + draw.below(90)):
         machine.step()
     rows = trace_of("vsm", machine.pens.values(), complete=draw.is_so(0.5), healed=draw.is_so(0.5))
-    return finished(draw, rows, f"vsm {seed}", is_spoiled)
+    return finished(draw, rows, f"vsm {seed}", is_mutated)
