@@ -118,10 +118,6 @@ class Run:
     def complete(self) -> bool:
         return bool(self.header["complete"])
 
-    @property
-    def healed(self) -> bool:
-        return bool(self.header["healed"])
-
     # ---- what happened ----
 
     @cached_property

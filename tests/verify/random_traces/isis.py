@@ -233,7 +233,7 @@ class _Isis:
         self.write(process, "", "start", recovered=False)
 
     def fail(self, process: _Process) -> None:
-        """What no other process that is up knows of may be lost, from some message on; but nothing of views that it left."""
+        """What no other process that is up knows of may be lost, from some message on; not of views that it left."""
         views = list(process.at.values())
         config = self.config(self.draw.one_of(views)) if views and self.draw.is_so(0.5) else None
         self.write(process, "", "fail", config=config)
