@@ -113,6 +113,12 @@ def test_a_run_of_messages_in_one_row_is_judged_like_its_messages(model: str) ->
 
 
 @pytest.mark.parametrize("model", WITH_TRACES)
+def test_the_order_of_lines_carries_no_meaning(model: str) -> None:
+    for rows in runs(model).values():
+        assert violated(model, rows[::-1]) == header(rows)["violates"]
+
+
+@pytest.mark.parametrize("model", WITH_TRACES)
 def test_what_is_violated_is_not_skipped(model: str) -> None:
     for rows in runs(model).values():
         skipped = judge_of(model).skipped(rows)
