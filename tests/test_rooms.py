@@ -28,7 +28,8 @@ ROOMS: dict[str, set[str]] = {
     "evs": {"kernel"},
     "sim": {"kernel", "trace"},
     "net": {"kernel", "trace"},
-    "cli": {"kernel", "trace", "isis", "evs", "sim", "net"},
+    "verify": {"kernel", "trace"},
+    "cli": {"kernel", "trace", "isis", "evs", "sim", "net", "verify"},
 }
 
 # Rooms whose code also runs in the simulator: no clock, socket, thread, disk or libm.

@@ -17,6 +17,7 @@ COMMANDS = {
     "key": ("covey.cli.key", "Make the key that the members of a group share."),
     "simulate": ("covey.cli.simulate", "Play scenarios in a simulated world, and keep their traces."),
     "trace": ("covey.cli.trace", "Look at a trace, convert it, and add what its members could not know."),
+    "verify": ("covey.cli.verify", "Judge a trace by the formal properties of its models."),
 }
 """The module of each command, and what it is for: a command is imported when it is used, not to list it."""
 

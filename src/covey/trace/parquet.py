@@ -72,14 +72,20 @@ def parquet_schema() -> Any:
 
 def write_parquet(path: Path, rows: Iterable[Columns]) -> int:
     """Write checked rows to a whole file, or none; returns how many there were."""
+    count = 0
+    with replacing(path) as temporary, _writer(temporary, parquet_schema()) as writer:
+        for batch in batches_of(rows):
+            writer.write_batch(batch)
+            count += len(batch)
+    return count
+
+
+def batches_of(rows: Iterable[Columns]) -> Iterator[Any]:
+    """Checked rows as Arrow batches, in the schema of the files."""
     schema = parquet_schema()
     remaining = iter(rows)
-    count = 0
-    with replacing(path) as temporary, _writer(temporary, schema) as writer:
-        while chunk := list(islice(remaining, GROUP_ROWS)):
-            writer.write_batch(_batch(chunk, schema))
-            count += len(chunk)
-    return count
+    while chunk := list(islice(remaining, GROUP_ROWS)):
+        yield _batch(chunk, schema)
 
 
 def read_parquet(path: Path) -> Iterator[Columns]:
