@@ -7,6 +7,10 @@ from collections.abc import Iterable
 
 import pytest
 
+from covey.sim.run import run
+from covey.trace import MemorySink, Recorder
+from tests.evs.mutations import KEPT, mutant
+from tests.evs.scenes import scenario
 from tests.verify.compare import MODELS, compare, violated
 from tests.verify.runs import in_runs, written_out
 from tests.verify.test_judges import random_trace, runs
@@ -24,6 +28,15 @@ def test_a_hand_made_trace_violates_what_its_header_says(model: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_a_random_trace_violates_what_the_plain_judge_says(model: str) -> None:
     assert compare(model, SEEDS) == []
+
+
+@pytest.mark.parametrize("mutation", sorted(KEPT.keys() - {"drop-requests"}))
+def test_what_a_broken_ring_does_is_found(mutation: str) -> None:
+    """But for `drop-requests`, after which messages wait for ever in a run that never comes to rest."""
+    name, property_ = KEPT[mutation]
+    sink = MemorySink()
+    run(scenario(name), mutant(mutation), Recorder(sink))
+    assert property_ in violated("evs", sink.rows)
 
 
 @pytest.mark.parametrize("model", MODELS)
