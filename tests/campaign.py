@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[1]
 RUN = "run"
 CHUNK = 50
 """Seeds that are run, and remembered, at a time."""
-MUTANT_SEEDS_MAX = 1000
+MUTANT_SEEDS_MAX = 2000
 """Within so many seeds a mutation must be found."""
 LISTED_MAX = 20
 SHRUNK_MAX = 3

@@ -58,7 +58,7 @@ def test_members_messages_and_faults_are_spread_widely(scenarios: list[Scenario]
     assert (sent[0], sent[-1] <= 300) == (0, True)
     assert sent[len(sent) // 2] > 40
     others = sorted(len(scenario.steps) - len(steps(scenario, "send")) for scenario in scenarios)
-    assert others[len(others) // 10] <= 8
+    assert others[len(others) // 10] <= 10
     assert others[-len(others) // 10] >= 25
 
 

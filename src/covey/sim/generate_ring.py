@@ -43,12 +43,14 @@ BAD: Weathers = {
     "refuse": REFUSE,
     "bandwidth": (0.0, 0.0, 0.0, 1_000_000.0, 200_000.0),
 }
-MESSAGES = {"usual": (25, 40, 60, 80, 150, 300), "large": (1000, 4000, 20_000)}
+MESSAGES = {"usual": (40, 60, 80, 120, 200, 300), "large": (1000, 4000, 20_000)}
 """In all, of a run of each size."""
 BURSTS = (3, 6, 12, 25)
 """So many times messages are sent."""
 SENDERS_MAX = 3
 """By so many members at once."""
+CASCADES = (0, 0, 0, 1, 2, 3)
+"""So many times everybody sends, and one crashes in the midst of the recovery from the crash of another."""
 SHARES = (1, 1, 2, 5, 20)
 """Of the messages that one burst has, beside another."""
 BEFORE = (0.0, 0.001, 0.002, 0.005, 0.01)
@@ -79,9 +81,10 @@ def generate_ring(seed: int, size: str = "usual") -> Scenario:
     if draw.chance(0.25):
         steps += faults.losses(length)
     messages = draw.one(MESSAGES[size])
-    if draw.chance(0.4):
-        steps += faults.cascade(0.2 + length * draw.unit(), messages // 3)
-        messages -= messages // 3
+    cascades = draw.one(CASCADES)
+    for _ in range(cascades):
+        steps += faults.cascade(0.2 + length * draw.unit(), messages // 6)
+    messages -= messages // 6 * cascades
     sends = _traffic(draw, members, length, focus, steps, messages) if draw.chance(0.96) else []
     end = max([length, *(step.at for step in sends)])
     steps = [step for step in steps if step.at < length] + [Step(length, "calm"), *faults.leftovers(length), *sends]
@@ -119,7 +122,7 @@ class RingFaults(Faults):
         draw = self.draw
         at = whole_ms(at)
         count = str(max(1, messages // len(self.members)))
-        service = draw.one(SERVICES)
+        service = draw.one(("agreed", "safe", "safe"))
         sends = [Step(at, "send", (name, count, service)) for name in self.members]
         left = list(self.members)
         crashes: list[Step] = []
@@ -177,7 +180,7 @@ def _traffic(
     draw: Draw, members: Sequence[str], length: float, focus: Sequence[float], faults: Sequence[Step], messages: int
 ) -> list[Step]:
     """Messages of the applications: some at any time, many just before a fault or in the midst of what follows."""
-    services = SERVICES if draw.chance(0.75) else (draw.one(SERVICES),)
+    services = SERVICES if draw.chance(0.85) else (draw.one(SERVICES),)
     moments = [step.at for step in faults if step.verb != "start"] or [0.0]
     ends = [length, *(step.at + float(step.words[-1]) for step in faults if "for" in step.words)]
     shares = [draw.one(SHARES) for _ in range(draw.one(BURSTS))]
