@@ -189,17 +189,3 @@ class Faults:
             return [Step(at, "crash", (name,)) for name in minority]
         others = [name for name in self.members if name not in minority]
         return [Step(at, "cut", (*minority, "|", *others))]
-
-
-KINDS = (
-    Faults.crash,
-    Faults.crash,
-    Faults.leave,
-    Faults.pause,
-    Faults.partition,
-    Faults.partition,
-    Faults.one_way,
-    Faults.clock,
-    Faults.storm,
-)
-"""Of a kind that stands here twice there can be two mixes at once."""
