@@ -6,7 +6,7 @@ that fails, stops or is left behind does not.
 
 import numpy as np
 
-from covey.verify.evs import (
+from covey.verify.both import (
     Found,
     agreement,
     delivered_once,
