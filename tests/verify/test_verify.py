@@ -108,3 +108,14 @@ def test_an_empty_folder_is_no_trace(tmp_path: Path) -> None:
     done = verify(tmp_path)
     assert done.returncode == 2
     assert "no trace here" in done.stderr
+
+
+@pytest.mark.parametrize(("arguments", "status", "told"), [((".",), 2, "needs PySpark"), (("--help",), 0, "")])
+def test_without_the_extra_one_is_told_what_to_install(arguments: tuple[str, ...], status: int, told: str) -> None:
+    code = "import sys; sys.modules['pyspark'] = None; from covey.cli.main import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "verify", *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,15 +1,17 @@
 """`covey verify`: judge a trace by the formal properties of its model."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from covey.cli.tables import print_table
 from covey.kernel.errors import WorldError
-from covey.verify.bronze import read_trace
-from covey.verify.check import Verdicts, check, refuse_unknown
-from covey.verify.session import open_session
+
+if TYPE_CHECKING:
+    from covey.verify.check import Verdicts
 
 WITNESSES_SHOWN = 3
 """Of each property that is violated; `--json` has them all."""
@@ -41,9 +43,7 @@ def verify(
       covey verify out --property EVS-4
       covey verify out --json verdicts.json
     """
-    refuse_unknown(models, properties)
-    rows = read_trace(trace)
-    verdicts = check(open_session().createDataFrame(rows), models, properties)
+    verdicts = _judge(trace, models, properties)
     if to == "-":
         click.echo(msgspec.json.encode(verdicts))
     else:
@@ -53,14 +53,27 @@ def verify(
     context.exit(1 if verdicts.failing else 0)
 
 
-def _write(path: Path, verdicts: Verdicts) -> None:
+def _judge(trace: Path, models: Sequence[str], properties: Sequence[str]) -> "Verdicts":
+    """Judge a trace; what is wrong with it, or with the question, is found before Spark starts."""
+    try:
+        from covey.verify.bronze import read_trace
+        from covey.verify.check import check, refuse_unknown
+        from covey.verify.session import open_session
+    except ImportError:
+        raise WorldError('covey verify needs PySpark, which is not installed: pip install "covey[spark]"') from None
+    refuse_unknown(models, properties)
+    rows = read_trace(trace)
+    return check(open_session().createDataFrame(rows), models, properties)
+
+
+def _write(path: Path, verdicts: "Verdicts") -> None:
     try:
         path.write_bytes(msgspec.json.encode(verdicts) + b"\n")
     except OSError as error:
         raise WorldError(f"{path}: cannot write the verdicts: {error.strerror}") from error
 
 
-def _report(verdicts: Verdicts) -> None:
+def _report(verdicts: "Verdicts") -> None:
     """Print a table for people, and the first witnesses."""
     judged = {name: verdict for name, verdict in verdicts.properties.items() if verdict.status != "skipped"}
     rows = [[name, each.status, f"{each.checked:,}", f"{each.violations:,}"] for name, each in judged.items()]

@@ -4,19 +4,20 @@ A small trace is judged mostly by starting: so the session does without what pay
 generated code). It listens on 127.0.0.1 alone.
 """
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from covey.kernel.errors import WorldError
 from covey.verify.java import java_home
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
 QUIET = """\
@@ -45,13 +46,10 @@ SETTINGS = {
 }
 
 
-def open_session() -> "SparkSession":
-    """Return a session on this machine; `WorldError` where there is no Spark, or no Java for it."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise WorldError('covey verify needs PySpark, which is not installed: pip install "covey[spark]"') from None
+def open_session() -> SparkSession:
+    """Return a session on this machine; `WorldError` where there is no Java for it, or it does not start."""
     scratch = Path(tempfile.mkdtemp(prefix="covey-spark-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     _prepare_environment(scratch)
     builder: Any = SparkSession.builder.appName("covey verify").master("local[*]")
     for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(scratch / "warehouse")}.items():
@@ -70,7 +68,7 @@ def _stderr_into(file: Path) -> Iterator[None]:
             os.dup2(log.fileno(), 2)
         yield
     except Exception as error:
-        raise WorldError(f"Spark does not start: {error}; what it said is in {file}") from error
+        raise WorldError(f"Spark does not start: {error}\n{file.read_text(errors='replace')}") from error
     finally:
         os.dup2(kept, 2)
         os.close(kept)
